@@ -1,0 +1,1 @@
+"""Ringtrain: the operator, the local runner and the command line."""

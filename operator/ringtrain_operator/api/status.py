@@ -1,0 +1,140 @@
+"""`status` of a TrainingJob, v1alpha1."""
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Literal
+
+from pydantic import Field
+
+from ringtrain.contract.model import ContractModel
+from ringtrain.contract.report import CheckpointRecord
+
+FAILURES_KEPT = 10
+WARNINGS_KEPT = 5
+
+
+class JobPhase(StrEnum):
+    INVALID = "Invalid"
+    """The spec cannot work; nothing was created. Goes on when the spec is corrected."""
+    PENDING = "Pending"
+    """Pods are being created, scheduled or pulled."""
+    STARTING = "Starting"
+    """All pods run; the ranks are meeting."""
+    RUNNING = "Running"
+    """Rounds are trained."""
+    RESTARTING = "Restarting"
+    """A replica is being replaced; the others wait with their state."""
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+
+
+TERMINAL = frozenset({JobPhase.SUCCEEDED, JobPhase.FAILED})
+
+
+class Condition(ContractModel):
+    """A metav1.Condition. Types: Accepted, Running, Complete, Failed."""
+
+    type: str
+    """Accepted (the spec is valid), Running (rounds are trained), Complete or Failed."""
+    status: Literal["True", "False", "Unknown"]
+    """Whether it holds."""
+    observed_generation: int = 0
+    """metadata.generation that this was decided on."""
+    last_transition_time: datetime
+    """When the status last changed."""
+    reason: str
+    """CamelCase reason."""
+    message: str = ""
+    """Sentence for people."""
+
+
+class Member(ContractModel):
+    """The pod that currently stands for a replica."""
+
+    index: int
+    """Replica index."""
+    epoch: int
+    """Epoch of its pod: the pod is named <job>-<index>-<epoch>."""
+    pod_uid: str | None = Field(default=None, alias="podUID")
+    """The pod's UID once it was seen. A pod that was seen and is gone has failed."""
+
+
+class Failure(ContractModel):
+    """One failure that was acted on."""
+
+    time: datetime
+    """When it was noticed."""
+    replica: int
+    """Replica index."""
+    rank: int | None = None
+    """Rank that failed, where known."""
+    pod: str
+    """Pod name."""
+    node: str | None = None
+    """Node of the pod."""
+    reason: str
+    """CamelCase reason, such as Hang, OutOfMemory, Signal9, NodeLost, PodDeleted, Evicted."""
+    exit_code: int | None = None
+    """Exit code of the pod's container, where it had one."""
+    message: str = ""
+    """What the rank said last."""
+    counted: bool = True
+    """Whether it spent the restart budget."""
+
+
+class JobWarning(ContractModel):
+    """Something a user should know although training goes on."""
+
+    time: datetime
+    """When it was said."""
+    reason: str
+    """CamelCase reason, such as CheckpointDamaged."""
+    message: str
+    """Sentence for people."""
+
+
+class TrainingJobStatus(ContractModel):
+    """What the operator knows of a job. Written by the operator alone, once per pass."""
+
+    observed_generation: int = 0
+    """metadata.generation that this status is about."""
+    phase: JobPhase = JobPhase.PENDING
+    """One word on the job's state."""
+    message: str = ""
+    """One sentence on the job's state: what it waits for, why it failed."""
+    conditions: tuple[Condition, ...] = ()
+    """Conditions of types Accepted, Running, Complete, Failed."""
+    replicas: int = 0
+    """Replicas wanted."""
+    ready: int = 0
+    """Replicas whose pod is ready."""
+    epoch: int = 0
+    """Raised before every replacement of a pod; fences what is older."""
+    generation: str = ""
+    """EPOCH.ATTEMPT of the generation that trains."""
+    members: tuple[Member, ...] = ()
+    """The pods that stand for the replicas."""
+    restarts: int = 0
+    """Replacements of pods so far."""
+    counted_restarts: int = 0
+    """Those that spent the budget of faultTolerance.maxRestarts."""
+    round: int = 0
+    """Rounds finished."""
+    total_rounds: int = 0
+    """Rounds to train; 0 while unknown."""
+    progress: str = ""
+    """round/totalRounds for people."""
+    loss: str = ""
+    """Mean training loss of the last round, in nats per token, in decimal notation."""
+    last_checkpoint: CheckpointRecord | None = None
+    """The newest committed checkpoint."""
+    failures: tuple[Failure, ...] = ()
+    """The last 10 failures, newest last."""
+    warnings: tuple[JobWarning, ...] = ()
+    """The last 5 warnings, newest last."""
+    notice_cursor: str = ""
+    """The last notice of the trainer that became an event: COORDINATOR/SEQUENCE."""
+    start_time: datetime | None = None
+    """When the first pod was created."""
+    completion_time: datetime | None = None
+    """When the job succeeded or failed."""

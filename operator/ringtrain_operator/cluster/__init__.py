@@ -1,0 +1,1 @@
+"""Where a plan is carried out: the Cluster protocol and its Kubernetes implementation."""

@@ -1,0 +1,33 @@
+"""What the reconciler needs of a cluster. Two implementations: Kubernetes, and processes on this machine."""
+
+from typing import Protocol
+
+from ringtrain_operator.api.status import TrainingJobStatus
+from ringtrain_operator.plan.observed import Job, JobKey, Observed
+from ringtrain_operator.plan.result import Create, DeletePod, Event
+
+
+class Conflict(Exception):
+    """The job changed since it was read: plan again."""
+
+
+class Cluster(Protocol):
+    async def get_job(self, key: JobKey) -> Job | None:
+        """None when it does not exist."""
+        ...
+
+    async def observe(self, job: Job) -> Observed: ...
+
+    async def write_status(self, job: Job, status: TrainingJobStatus) -> None:
+        """Raises Conflict when `job.resource_version` is no longer the newest."""
+        ...
+
+    async def delete_pod(self, job: Job, delete: DeletePod) -> None:
+        """A pod that is gone, or is another one by now (UID), is left alone."""
+        ...
+
+    async def create(self, job: Job, create: Create) -> None:
+        """An object of that name that exists already is left as it is."""
+        ...
+
+    async def emit(self, job: Job, event: Event) -> None: ...

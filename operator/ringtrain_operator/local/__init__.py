@@ -1,0 +1,1 @@
+"""The Cluster on one machine: processes in place of pods."""

@@ -1,0 +1,84 @@
+"""What a pass sees: the job and its children at one moment."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from ringtrain.contract.report import JobReport
+from ringtrain_operator.api.status import TrainingJobStatus
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class JobKey:
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """A TrainingJob as stored. `spec` is the raw object: parsing it is the plan's first step."""
+
+    key: JobKey
+    uid: str
+    resource_version: str
+    generation: int
+    spec: Mapping[str, Any]
+    status: TrainingJobStatus
+    created: datetime
+    deleting: bool = False
+
+
+class PodPhase(StrEnum):
+    PENDING = "Pending"
+    RUNNING = "Running"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+    UNKNOWN = "Unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pod:
+    name: str
+    uid: str
+    index: int
+    epoch: int
+    phase: PodPhase
+    created: datetime
+    ready: bool = False
+    node: str | None = None
+    deleting: bool = False
+    """It has a deletion time."""
+    exit_code: int | None = None
+    """Of the trainer container, once it ended."""
+    reason: str = ""
+    """Of the ended container (OOMKilled, Error...) or of the pod (Evicted, NodeLost, Preempting...)."""
+    message: str = ""
+    """The container's termination message (a TerminationMessage as JSON when the agent wrote it), or the pod's."""
+    waiting_reason: str = ""
+    """Why it does not run yet: Unschedulable, ImagePullBackOff, CreateContainerConfigError..."""
+    waiting_message: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    name: str
+    ready: bool
+    since: datetime
+    """Of the last change of `ready`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observed:
+    pods: tuple[Pod, ...] = ()
+    nodes: Mapping[str, Node] = field(default_factory=dict)
+    """The nodes that the pods are on; a node that no longer exists is missing."""
+    service_exists: bool = False
+    claim_exists: bool = False
+    """The claim that spec.checkpoint names or makes."""
+    report: JobReport | None = None
+    """The newest report that an agent of the job gave, if one could be reached in this pass."""

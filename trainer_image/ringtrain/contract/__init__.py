@@ -1,0 +1,1 @@
+"""What operator and trainer agree on: pure data, importable without torch and without Kubernetes."""

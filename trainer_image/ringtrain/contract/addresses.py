@@ -1,0 +1,41 @@
+"""Where the replicas of a job are found: DNS names in a cluster, loopback addresses on one machine."""
+
+from dataclasses import dataclass
+from typing import Literal, Self
+
+AGENT_PORT = 8470
+"""HTTP of every agent: /livez, /readyz, /status, /metrics."""
+COORDINATOR_PORT = 8471
+"""The coordinator's, at replica 0."""
+STORE_PORT = 8472
+"""The generations' store (torch TCPStore), at replica 0."""
+
+_PER_BLOCK = 250
+
+
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    """The table of a job's addresses; `base` is `<job>.<service>.<namespace>.svc` (dns) or `127.x` (loopback)."""
+
+    kind: Literal["dns", "loopback"]
+    base: str
+
+    def of(self, replica: int) -> str:
+        """The host name or address of `replica`."""
+        if self.kind == "dns":
+            job, domain = self.base.split(".", 1)
+            return f"{job}-{replica}.{domain}"
+        return f"{self.base}.{replica // _PER_BLOCK}.{replica % _PER_BLOCK + 1}"
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.base}"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Raises ValueError when `text` is not `dns:BASE` or `loopback:BASE`."""
+        kind, _, base = text.partition(":")
+        if kind == "dns" and base.count(".") >= 1:
+            return cls("dns", base)
+        if kind == "loopback" and base.startswith("127."):
+            return cls("loopback", base)
+        raise ValueError(f"{text!r} is not a table of addresses: expected dns:JOB.SERVICE... or loopback:127.X")

@@ -1,0 +1,118 @@
+"""Everything a replica is told, by environment variables."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, Self
+
+from pydantic import Field, ValidationError
+
+from ringtrain.contract.addresses import Addresses
+from ringtrain.contract.faults import Fault, parse_faults
+from ringtrain.contract.model import ContractModel
+from ringtrain.contract.phases import PhaseTimeouts
+from ringtrain.contract.trainer_config import TrainerConfig
+
+PREFIX = "RINGTRAIN_"
+
+
+class CheckpointSettings(ContractModel):
+    directory: str
+    """Where the volume is mounted: an absolute path."""
+    every: int = Field(default=5, ge=1)
+    """Rounds between two checkpoints."""
+    keep: int = Field(default=3, ge=1)
+    """How many committed checkpoints are kept."""
+
+
+class BadEnvironment(ValueError):
+    """A variable is missing or wrong; the message names it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaEnvironment:
+    """The environment of one replica's agent; the same fields reach its ranks."""
+
+    job: str
+    namespace: str
+    replica: int
+    replicas: int
+    procs_per_replica: int
+    epoch: int
+    addresses: Addresses
+    device: Literal["cuda", "cpu"] = "cuda"
+    timeouts: PhaseTimeouts = field(default_factory=PhaseTimeouts)
+    grace_seconds: float = 30.0
+    """Between SIGTERM and SIGKILL."""
+    termination_log: str = "/dev/termination-log"
+    checkpoint: CheckpointSettings | None = None
+    trainer: TrainerConfig | None = None
+    """The built-in trainer's configuration; None when `command` is the user's."""
+    command: tuple[str, ...] = ()
+    faults: tuple[Fault, ...] = ()
+
+    @property
+    def world_size(self) -> int:
+        return self.replicas * self.procs_per_replica
+
+    def rank(self, local_rank: int) -> int:
+        return self.replica * self.procs_per_replica + local_rank
+
+    def to_env(self) -> dict[str, str]:
+        values = {
+            "JOB": self.job,
+            "NAMESPACE": self.namespace,
+            "REPLICA": str(self.replica),
+            "REPLICAS": str(self.replicas),
+            "PROCS_PER_REPLICA": str(self.procs_per_replica),
+            "EPOCH": str(self.epoch),
+            "ADDRESSES": str(self.addresses),
+            "DEVICE": self.device,
+            "TIMEOUTS": self.timeouts.to_json(),
+            "GRACE_SECONDS": str(self.grace_seconds),
+            "TERMINATION_LOG": self.termination_log,
+            "CHECKPOINT": self.checkpoint.to_json() if self.checkpoint else "",
+            "TRAINER": self.trainer.to_json() if self.trainer else "",
+            "COMMAND": json.dumps(self.command) if self.command else "",
+            "FAULTS": ";".join(map(str, self.faults)),
+        }
+        return {PREFIX + key: value for key, value in values.items() if value != ""}
+
+    @classmethod
+    def from_env(cls, env: Mapping[str, str]) -> Self:
+        """Raises BadEnvironment when a variable is missing or cannot be read."""
+
+        def get(key: str) -> str:
+            try:
+                return env[PREFIX + key]
+            except KeyError:
+                raise BadEnvironment(f"{PREFIX}{key} is not set: start replicas by a TrainingJob") from None
+
+        try:
+            command = json.loads(env.get(PREFIX + "COMMAND") or "[]")
+            checkpoint = env.get(PREFIX + "CHECKPOINT")
+            trainer = env.get(PREFIX + "TRAINER")
+            device = get("DEVICE")
+            if device not in ("cuda", "cpu"):
+                raise ValueError(f"{PREFIX}DEVICE is {device!r}: expected cuda or cpu")
+            return cls(
+                job=get("JOB"),
+                namespace=get("NAMESPACE"),
+                replica=int(get("REPLICA")),
+                replicas=int(get("REPLICAS")),
+                procs_per_replica=int(get("PROCS_PER_REPLICA")),
+                epoch=int(get("EPOCH")),
+                addresses=Addresses.parse(get("ADDRESSES")),
+                device="cuda" if device == "cuda" else "cpu",
+                timeouts=PhaseTimeouts.model_validate_json(env.get(PREFIX + "TIMEOUTS") or "{}"),
+                grace_seconds=float(env.get(PREFIX + "GRACE_SECONDS") or 30.0),
+                termination_log=env.get(PREFIX + "TERMINATION_LOG") or "/dev/termination-log",
+                checkpoint=CheckpointSettings.model_validate_json(checkpoint) if checkpoint else None,
+                trainer=TrainerConfig.model_validate_json(trainer) if trainer else None,
+                command=tuple(str(word) for word in command),
+                faults=parse_faults(env.get(PREFIX + "FAULTS", "")),
+            )
+        except BadEnvironment:
+            raise
+        except (ValueError, ValidationError) as error:
+            raise BadEnvironment(f"a {PREFIX}* environment variable is wrong: {error}") from error

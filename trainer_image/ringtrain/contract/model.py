@@ -1,0 +1,15 @@
+"""The base of everything that crosses a process boundary as JSON or YAML."""
+
+from pydantic import BaseModel, ConfigDict
+from pydantic.alias_generators import to_camel
+
+
+class ContractModel(BaseModel):
+    """A frozen record: camelCase outside (JSON, YAML), snake_case inside, unknown fields refused."""
+
+    model_config = ConfigDict(
+        alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True, use_attribute_docstrings=True
+    )
+
+    def to_json(self) -> str:
+        return self.model_dump_json(by_alias=True, exclude_none=True)

@@ -1,0 +1,88 @@
+"""What a pod says of itself and of its job: GET /status, and the termination message."""
+
+from datetime import datetime
+
+from ringtrain.contract.model import ContractModel
+from ringtrain.contract.phases import Phase
+
+
+class Progress(ContractModel):
+    """A rank's progress, as of its last finished round."""
+
+    round: int
+    """Rounds finished."""
+    total_rounds: int
+    loss: float | None = None
+    """Mean training loss per token of the last round, over all ranks, in nats."""
+    tokens_per_second: float | None = None
+    """Of the whole job."""
+    communication_share: float | None = None
+    """Exposed communication / round time, 0..1, of the last round."""
+
+
+class RankStatus(ContractModel):
+    rank: int
+    phase: Phase
+    pid: int | None = None
+    beat_age: float
+    """Seconds since the last heartbeat."""
+    progress: Progress | None = None
+
+
+class CheckpointRecord(ContractModel):
+    round: int
+    time: datetime
+
+
+class Notice(ContractModel):
+    """Something a user should know, such as a damaged checkpoint that was skipped. Becomes an event."""
+
+    sequence: int
+    """Counts up within one coordinator process."""
+    time: datetime
+    reason: str
+    """CamelCase, as of a Kubernetes event."""
+    message: str
+    warning: bool = True
+
+
+class JobReport(ContractModel):
+    """The coordinator's view of the whole job."""
+
+    generation: str | None = None
+    """EPOCH.ATTEMPT of the generation that trains; None while members gather."""
+    phase: Phase = Phase.WAITING
+    progress: Progress | None = None
+    last_checkpoint: CheckpointRecord | None = None
+    absent_replicas: tuple[int, ...] = ()
+    """Replicas that have no live connection to the coordinator."""
+    finished: bool = False
+    """All ranks are done and the last checkpoint is committed."""
+    coordinator_id: str = ""
+    """Random, new with every coordinator process: (coordinator_id, notice.sequence) is unique."""
+    notices: tuple[Notice, ...] = ()
+    """The latest 20."""
+
+
+class AgentStatus(ContractModel):
+    """GET /status."""
+
+    job: str
+    replica: int
+    epoch: int
+    live: bool
+    reason: str = ""
+    """Why it is not live; names the rank and its phase."""
+    ranks: tuple[RankStatus, ...] = ()
+    job_report: JobReport | None = None
+    """The newest report that the coordinator sent; None before the first."""
+
+
+class TerminationMessage(ContractModel):
+    """Why a pod ended, written by the agent to its termination log (at most 4096 bytes)."""
+
+    exit_code: int
+    reason: str
+    message: str
+    rank: int | None = None
+    round: int | None = None
