@@ -1,5 +1,6 @@
 """Where the replicas of a job are found: DNS names in a cluster, loopback addresses on one machine."""
 
+import re
 from dataclasses import dataclass
 from typing import Literal, Self
 
@@ -10,7 +11,9 @@ COORDINATOR_PORT = 8471
 STORE_PORT = 8472
 """The generations' store (torch TCPStore), at replica 0."""
 
+_MASTER_PORT = 29500
 _PER_BLOCK = 250
+_LOOPBACK = re.compile(r"127\.(\d|[1-9]\d|1\d\d|2[0-4]\d|25[0-5])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +30,12 @@ class Addresses:
             return f"{job}-{replica}.{domain}"
         return f"{self.base}.{replica // _PER_BLOCK}.{replica % _PER_BLOCK + 1}"
 
+    @property
+    def master_port(self) -> int:
+        """MASTER_PORT of user commands that rendezvous by themselves; it differs between jobs of one machine, since
+        torch listens there on every address."""
+        return _MASTER_PORT if self.kind == "dns" else _MASTER_PORT + int(self.base.split(".")[1])
+
     def __str__(self) -> str:
         return f"{self.kind}:{self.base}"
 
@@ -36,6 +45,6 @@ class Addresses:
         kind, _, base = text.partition(":")
         if kind == "dns" and base.count(".") >= 1:
             return cls("dns", base)
-        if kind == "loopback" and base.startswith("127."):
+        if kind == "loopback" and _LOOPBACK.fullmatch(base):
             return cls("loopback", base)
         raise ValueError(f"{text!r} is not a table of addresses: expected dns:JOB.SERVICE... or loopback:127.X")

@@ -113,6 +113,12 @@ class Failing(ContractModel):
     round: int | None = None
 
 
+class Alive(ContractModel):
+    """Agent to coordinator, once a second: this agent runs. Says nothing of its ranks."""
+
+    type: Literal["alive"] = "alive"
+
+
 class Enter(ContractModel):
     """All members are ready: form the groups of `generation`."""
 
@@ -169,7 +175,7 @@ class JobReported(ContractModel):
 
 Up = Beat | Ready | Broken | ShardsWritten | SaveFailed | Report | Done | Failing
 Down = Enter | Leave | Committed | Stop | Finished | Refused | JobReported
-Message = Hello | Up | Down
+Message = Hello | Alive | Up | Down
 
 _ADAPTER: TypeAdapter[Message] = TypeAdapter(Annotated[Message, Field(discriminator="type")])
 

@@ -30,8 +30,12 @@ class RankStatus(ContractModel):
 
 
 class CheckpointRecord(ContractModel):
+    """A committed checkpoint."""
+
     round: int
+    """Rounds finished when it was taken."""
     time: datetime
+    """When it was committed."""
 
 
 class Notice(ContractModel):
@@ -86,3 +90,7 @@ class TerminationMessage(ContractModel):
     message: str
     rank: int | None = None
     round: int | None = None
+    progress: Progress | None = None
+    """The whole job's last, once it is done."""
+    last_checkpoint: CheckpointRecord | None = None
+    """The whole job's last, once it is done: nobody can be asked any more."""

@@ -55,7 +55,7 @@ class DataConfig(ContractModel):
     paths: tuple[str, ...] = Field(min_length=1)
     """Text files or globs (** goes into folders), as the pods see them. `{stdlib}` stands for the folder of Python's
     own standard library, which every image has."""
-    tokenizer: str = "bytes"
+    tokenizer: str = Field(default="bytes", pattern=r"^(bytes|.*\.json)$")
     """`bytes` (one token a byte, 256 of them), or the path of a Hugging Face `tokenizers` JSON file."""
     mask_probability: float = Field(default=0.15, gt=0, lt=1)
     """Share of tokens that the encoder must restore. Unused by gpt."""

@@ -1,0 +1,39 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from ringtrain.contract.messages import Alive, Beat, Down, Hello, Message, Up, decode, encode
+from ringtrain.contract.phases import Phase
+
+KINDS = [Hello, Alive, *Up.__args__, *Down.__args__]
+MESSAGES = st.one_of([st.from_type(kind) for kind in KINDS])
+
+
+@given(MESSAGES)
+def test_messages_survive_the_round_trip_as_one_line(message: Message) -> None:
+    line = encode(message)
+    assert line.endswith(b"\n")
+    assert line.count(b"\n") == 1
+    assert decode(line) == message
+
+
+def test_every_kind_has_a_type_of_its_own() -> None:
+    types = {kind.model_fields["type"].default for kind in KINDS}
+    assert len(types) == len(KINDS)
+
+
+@pytest.mark.parametrize("line", [b"", b"{}", b"[]", b'{"type":"nonsense"}', b'{"type":"done","rank":"x"}', b"\xff\n"])
+def test_anything_else_is_a_value_error(line: bytes) -> None:
+    with pytest.raises(ValueError, match="."):
+        decode(line)
+
+
+def test_unknown_fields_are_refused() -> None:
+    with pytest.raises(ValidationError, match="extra"):
+        decode(b'{"type":"ready","rank":1,"colour":"red"}')
+
+
+def test_fields_are_camel_case_outside() -> None:
+    assert encode(Beat(rank=1, phase=Phase.TRAINING)) == b'{"type":"beat","rank":1,"phase":"training"}\n'
+    assert b'"knownEpoch":3' in encode(Hello(job="j", replica=0, epoch=3, ranks=(0,), known_epoch=3))

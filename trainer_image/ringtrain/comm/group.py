@@ -1,0 +1,247 @@
+"""The group of one generation: collectives that are started, polled, and left when the membership breaks."""
+
+import atexit
+import json
+import sys
+import threading
+import time
+from datetime import timedelta
+from typing import Any, Literal
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch._C._distributed_c10d import Store
+from torch.distributed import ReduceOp
+
+from ringtrain.comm import gloo, reaper
+from ringtrain.comm.address import own_address
+from ringtrain.comm.errors import PeerLost
+from ringtrain.comm.polling import Poll, poll_until, run_polled
+from ringtrain.comm.rendezvous import Attempt
+
+_ADDRESS_SECONDS = 30.0
+_ABORT_SECONDS = 30.0
+
+
+class Collective:
+    """A started collective. Its tensor belongs to it until `Group.wait` returned, and for ever if that never does."""
+
+    __slots__ = ("_tensors", "_work")
+
+    def __init__(self, work: dist.Work, *tensors: Tensor) -> None:
+        self._work: dist.Work | None = work
+        self._tensors = tensors
+
+    def done(self) -> bool:
+        """Whether waiting would return at once, with success or not."""
+        return self._work is None or self._work.is_completed()
+
+    def complete(self) -> None:
+        """Makes the result visible to the current stream. Raises PeerLost when the collective failed."""
+        failure = "its group was destroyed"
+        if self._work is not None:
+            try:
+                self._work.wait()
+                return
+            except RuntimeError as error:
+                failure = str(error)
+            finally:
+                self.release()
+        raise PeerLost(f"a collective failed: {failure}")
+
+    def release(self) -> tuple[dist.Work | None, tuple[Tensor, ...]]:
+        """Lets go of torch's objects and returns them: they keep connections open as long as anything holds them."""
+        released = self._work, self._tensors
+        self._work, self._tensors = None, ()
+        return released
+
+
+class Group:
+    """All ranks of one generation. Also torch.distributed's default group, so meshes and pipelines find it.
+
+    Every rank must start the same collectives in the same order. Each wait polls; what `poll` raises ends the wait, and
+    then the group must be destroyed. Raises PeerLost when a collective fails by itself.
+    """
+
+    def __init__(self, factory: gloo.GlooFactory, device: torch.device) -> None:
+        self.rank = dist.get_rank()
+        self.size = dist.get_world_size()
+        self.device = device
+        """Where gradients live and are reduced: by Gloo on cpu, by NCCL on cuda."""
+        self.backend: Literal["gloo", "nccl"] = "nccl" if device.type == "cuda" else "gloo"
+        self.poll = factory.poll
+        self._factory = factory
+        self._process_group = dist.group.WORLD
+        self._pending: set[Collective] = set()
+
+    def start_all_reduce(self, tensor: Tensor, op: Any = ReduceOp.SUM) -> Collective:
+        """Starts to reduce `tensor`, any shape, in place over all ranks."""
+        return self._started(dist.all_reduce(tensor, op, group=self._alive(), async_op=True), tensor)
+
+    def all_reduce(self, tensor: Tensor, op: Any = ReduceOp.SUM) -> None:
+        """Reduces `tensor`, any shape, in place over all ranks."""
+        self.wait(self.start_all_reduce(tensor, op))
+
+    def broadcast(self, tensor: Tensor, src: int) -> None:
+        """Overwrites `tensor`, any shape, in place by that of rank `src`."""
+        self.wait(self._started(dist.broadcast(tensor, src, group=self._alive(), async_op=True), tensor))
+
+    def all_gather(self, tensor: Tensor) -> list[Tensor]:
+        """Each rank's `tensor`, by rank; shape and dtype must be the same everywhere."""
+        gathered = [torch.empty_like(tensor) for _ in range(self.size)]
+        work = dist.all_gather(gathered, tensor, group=self._alive(), async_op=True)
+        self.wait(self._started(work, tensor, *gathered))
+        return gathered
+
+    def all_gather_bytes(self, data: bytes) -> list[bytes]:
+        """Each rank's `data`, by rank; the lengths may differ."""
+        lengths = [int(length) for length in self.all_gather(torch.tensor([len(data)]))]
+        padded = torch.zeros(max(1, *lengths), dtype=torch.uint8)
+        padded[: len(data)] = torch.frombuffer(bytearray(data), dtype=torch.uint8) if data else padded[:0]
+        rows = self.all_gather(padded)
+        return [row[:length].numpy().tobytes() for row, length in zip(rows, lengths, strict=True)]
+
+    def all_gather_json(self, value: Any) -> list[Any]:
+        """Each rank's `value`, by rank: whatever JSON can say. Nothing is unpickled."""
+        return [json.loads(data) for data in self.all_gather_bytes(json.dumps(value).encode())]
+
+    def barrier(self) -> None:
+        """Returns once all ranks are here."""
+        self.all_reduce(torch.zeros(1))
+
+    def wait(self, collective: Collective) -> None:
+        """Returns once `collective` succeeded. Raises PeerLost when it failed, or what `poll` raises."""
+        poll_until(collective.done, self.poll)
+        self._pending.discard(collective)
+        collective.complete()
+
+    def destroy(self) -> None:
+        """Leaves the group; never waits for a peer. Collectives still running are abandoned: so are their tensors.
+
+        Raises PeerLost when NCCL does not let go of the GPU; then only ending the process helps.
+        """
+        global _current
+        if self._process_group is None:
+            return
+        works: list[dist.Work] = []
+        references: list[object] = [self._process_group, *self._factory.made]
+        for collective in self._pending:
+            work, tensors = collective.release()
+            works += [work] if work is not None else []
+            references += tensors
+        self._process_group = None
+        self._pending.clear()
+        self._factory.made.clear()
+        if self.backend == "nccl":
+            _abort_nccl()
+        dist.destroy_process_group()
+        gloo.use(None)
+        _current = None
+        reaper.drop(works, references)
+
+    def _started(self, work: dist.Work | None, *tensors: Tensor) -> Collective:
+        assert work is not None  # All ranks are members.
+        collective = Collective(work, *tensors)
+        self._pending.add(collective)
+        return collective
+
+    def _alive(self) -> dist.ProcessGroup:
+        if self._process_group is None:
+            raise RuntimeError("this group was destroyed: its generation is over")
+        return self._process_group
+
+
+_current: Group | None = None
+
+
+def form_group(
+    rank: int,
+    world_size: int,
+    store_host: str,
+    store_port: int,
+    generation: str,
+    device: Literal["cuda", "cpu"],
+    address: str,
+    timeout: timedelta,
+    poll: Poll,
+) -> Group:
+    """Meets all members of `generation` at the store and connects to them from `address`, this replica's own.
+
+    `address` is a host name or an IP address. `timeout` bounds the forming and every collective; it can be long, since
+    broken memberships are noticed by `poll`, not by it. On cuda, the current device must be set. Raises what `poll`
+    raises, and PeerLost when not all members are there in time; RuntimeError when the former group was not destroyed.
+    """
+    global _current
+    if _current is not None:
+        raise RuntimeError("destroy the former generation's group before forming another")
+
+    def connect(abandoned: threading.Event) -> tuple[gloo.GlooFactory, Store]:
+        attempt = Attempt(generation, rank, world_size, timeout, abandoned)
+        factory = gloo.GlooFactory(own_address(address, _ADDRESS_SECONDS), timeout, poll)
+        store = attempt.connect(store_host, store_port)
+        attempt.meet(store)
+        factory.made.append(factory.connect(store, rank, world_size))
+        return factory, store
+
+    failure = ""
+    try:
+        factory, store = run_polled(connect, poll, "ringtrain-connect")
+    except (RuntimeError, OSError) as error:
+        failure = str(error)
+    if failure:
+        raise PeerLost(f"generation {generation} did not form: {failure}")
+
+    _register(factory, store, rank, world_size, device)
+    target = torch.device("cuda", torch.cuda.current_device()) if device == "cuda" else torch.device("cpu")
+    _current = Group(factory, target)
+    if device == "cuda":
+        _connect_nccl(_current)
+    return _current
+
+
+def _register(factory: gloo.GlooFactory, store: Store, rank: int, world_size: int, device: str) -> None:
+    """Makes the connected group torch.distributed's default one."""
+    gloo.use(factory)
+    hook = sys.excepthook  # torch wraps it at every call, so tracebacks would name the rank once per generation.
+    dist.init_process_group(
+        gloo.BACKEND if device == "cpu" else f"cpu:{gloo.BACKEND},cuda:nccl",
+        store=store,
+        rank=rank,
+        world_size=world_size,
+        timeout=factory.timeout,
+    )
+    sys.excepthook = hook
+
+
+def _connect_nccl(group: Group) -> None:
+    """NCCL connects in its first collective, which blocks: so it is a tiny one, on a thread that can be left."""
+
+    def first(_: threading.Event) -> None:
+        torch.cuda.set_device(group.device)
+        dist.all_reduce(torch.zeros(1, device=group.device))
+        torch.cuda.synchronize(group.device)
+
+    try:
+        run_polled(first, group.poll, "ringtrain-connect-nccl")
+    except BaseException:
+        group.destroy()
+        raise
+
+
+def _abort_nccl() -> None:
+    world = dist.group.WORLD
+    assert world is not None
+    deadline = time.monotonic() + _ABORT_SECONDS
+
+    def give_up() -> None:
+        if time.monotonic() > deadline:
+            raise PeerLost(f"NCCL did not abort within {_ABORT_SECONDS:g} s: this process must be replaced")
+
+    run_polled(lambda _: world._get_backend(torch.device("cuda")).abort(), give_up, "ringtrain-abort-nccl")
+
+
+@atexit.register
+def _destroy_at_exit() -> None:
+    if _current is not None:
+        _current.destroy()
