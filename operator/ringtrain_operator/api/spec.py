@@ -1,12 +1,24 @@
-"""`spec` of a TrainingJob, v1alpha1."""
+"""`spec` of a TrainingJob, v1alpha1.
 
-from typing import Annotated, Any, Literal
+What a single field or a single object here must be is said here; what holds between several is in rules.py, and again
+as CEL in cel_rules.py.
+"""
 
-from pydantic import Field, StringConstraints
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
 from ringtrain.contract.model import ContractModel
 from ringtrain.contract.phases import PhaseTimeouts
 from ringtrain.contract.trainer_config import TrainerConfig
+from ringtrain_operator.api.names import (
+    DNS_SUBDOMAIN,
+    LABEL_VALUE,
+    MAXIMUM_RESOURCE,
+    MAXIMUM_SUBDOMAIN,
+    QUALIFIED_RESOURCE,
+)
+from ringtrain_operator.api.quantity import MAXIMUM_LENGTH, PATTERN, quantity_text
 
 GROUP = "ringtrain.io"
 VERSION = "v1alpha1"
@@ -15,11 +27,23 @@ KIND = "TrainingJob"
 
 Quantity = Annotated[
     str,
-    StringConstraints(
-        pattern=r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?[0-9]+))?$"
+    BeforeValidator(quantity_text),
+    WithJsonSchema(
+        {
+            "anyOf": [{"type": "integer"}, {"type": "string"}],
+            "x-kubernetes-int-or-string": True,
+            "minimum": 0,
+            "maxLength": MAXIMUM_LENGTH,
+            "pattern": PATTERN,
+        }
     ),
 ]
-"""A Kubernetes resource quantity, such as 500m or 16Gi. Numbers are accepted too, as everywhere in Kubernetes."""
+"""A Kubernetes resource quantity, such as 500m or 16Gi. Whole numbers are accepted too."""
+
+Resource = Annotated[str, Field(max_length=MAXIMUM_RESOURCE)]
+LabelValue = Annotated[str, Field(max_length=63, pattern=LABEL_VALUE)]
+Word = Annotated[str, Field(max_length=131072)]
+"""A word of a command line."""
 
 
 class ClaimTemplate(ContractModel):
@@ -27,21 +51,29 @@ class ClaimTemplate(ContractModel):
 
     storage: Quantity
     """Requested size, such as 100Gi."""
-    storage_class_name: str | None = None
-    """Storage class; the cluster's default when absent."""
-    access_modes: tuple[Literal["ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"], ...] = ("ReadWriteMany",)
-    """Access modes. Pods on several nodes need ReadWriteMany."""
+    storage_class_name: str | None = Field(default=None, max_length=MAXIMUM_SUBDOMAIN, pattern=f"^$|{DNS_SUBDOMAIN}")
+    """Storage class; the cluster's default when absent, none when empty."""
+    access_modes: tuple[Literal["ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"], ...] = Field(
+        default=("ReadWriteMany",), min_length=1, max_length=3
+    )
+    """Access modes. Several replicas need ReadWriteMany."""
 
 
 class VolumeSource(ContractModel):
     """Where checkpoints are kept: exactly one of claimName and claimTemplate."""
 
-    claim_name: str | None = None
+    claim_name: str | None = Field(default=None, max_length=MAXIMUM_SUBDOMAIN, pattern=DNS_SUBDOMAIN)
     """An existing PersistentVolumeClaim of the job's namespace. It is never deleted by the job."""
     claim_template: ClaimTemplate | None = None
     """A claim to make, named `<job>-checkpoints` and owned by the job."""
-    sub_path: str | None = None
+    sub_path: str | None = Field(default=None, min_length=1, max_length=1024)
     """Folder within the volume; the job's name when absent."""
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        if (self.claim_name is None) == (self.claim_template is None):
+            raise ValueError("set exactly one of claimName and claimTemplate")
+        return self
 
 
 class CheckpointSpec(ContractModel):
@@ -69,10 +101,10 @@ class FaultTolerance(ContractModel):
 class TemplateMetadata(ContractModel):
     """Labels and annotations for the pods."""
 
-    labels: dict[str, str] = Field(default_factory=dict)
+    labels: dict[str, LabelValue] = Field(default_factory=dict, max_length=64)
     """Labels to add; those under ringtrain.io/ are reserved."""
-    annotations: dict[str, str] = Field(default_factory=dict)
-    """Annotations to add."""
+    annotations: dict[str, str] = Field(default_factory=dict, max_length=64)
+    """Annotations to add; those under ringtrain.io/ are reserved."""
 
 
 class PodTemplate(ContractModel):
@@ -88,23 +120,23 @@ class PodTemplate(ContractModel):
 class Resources(ContractModel):
     """Resources of one replica."""
 
-    requests: dict[str, Quantity] = Field(default_factory=dict)
+    requests: dict[Resource, Quantity] = Field(default_factory=dict, max_length=32)
     """Requested quantities, by resource name."""
-    limits: dict[str, Quantity] = Field(default_factory=dict)
+    limits: dict[Resource, Quantity] = Field(default_factory=dict, max_length=32)
     """Limits, by resource name. With device cuda the GPU resource defaults to procsPerReplica."""
 
 
 class TrainingJobSpec(ContractModel):
     """What is trained, on how much, and what is done when something fails."""
 
-    image: str = Field(min_length=1)
+    image: str = Field(min_length=1, max_length=1024, pattern=r"^\S+$")
     """Container image of the replicas; it has ringtrain's trainer installed."""
     image_pull_policy: Literal["Always", "IfNotPresent", "Never"] | None = None
     """When the image is pulled; Kubernetes' default when absent."""
-    command: tuple[str, ...] = ()
+    command: tuple[Word, ...] = Field(default=(), max_length=1024)
     """Your own training program, started once per rank, which calls ringtrain.run. Exactly one of command and
     trainer."""
-    args: tuple[str, ...] = ()
+    args: tuple[Word, ...] = Field(default=(), max_length=1024)
     """Arguments added to the command."""
     trainer: TrainerConfig | None = None
     """Configuration of the built-in language-model trainer. Exactly one of command and trainer."""
@@ -114,7 +146,7 @@ class TrainingJobSpec(ContractModel):
     """Ranks (training processes) in each replica, one GPU each."""
     device: Literal["cuda", "cpu"] = "cuda"
     """What ranks compute on."""
-    gpu_resource: str = Field(default="nvidia.com/gpu", min_length=1)
+    gpu_resource: str = Field(default="nvidia.com/gpu", max_length=MAXIMUM_RESOURCE, pattern=QUALIFIED_RESOURCE)
     """Resource name of the GPUs that replicas ask for when device is cuda."""
     resources: Resources = Resources()
     """Resources of one replica."""

@@ -1,0 +1,129 @@
+"""What must hold between the fields of a TrainingJob, beyond each field's own type and range."""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from ringtrain_operator.api import names
+from ringtrain_operator.api.problem import Location, Problem
+from ringtrain_operator.api.quantity import quantity
+from ringtrain_operator.api.reserved import LABEL_PREFIX
+from ringtrain_operator.api.spec import ClaimTemplate, TrainingJobSpec
+
+_UPWARD = re.compile(r"(^|/)\.\.(/|$)")
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    reads: frozenset[str]
+    """Fields of the spec, as users write them; the rule waits until these have the right types."""
+    check: Callable[[TrainingJobSpec], Iterator[Problem]]
+
+
+def name_problems(name: str) -> Iterator[Problem]:
+    """What is wrong with a job's name."""
+    location = ("metadata", "name")
+    if len(name) > names.MAXIMUM_JOB_NAME:
+        yield Problem(
+            location,
+            f"has {len(name)} characters, at most {names.MAXIMUM_JOB_NAME} fit: the pods' names "
+            "<name>-<index>-<epoch> must stay within 63",
+        )
+    elif not re.fullmatch(names.DNS_LABEL, name):
+        yield Problem(
+            location,
+            "must be lower-case letters, digits and dashes, begin with a letter and end with a letter or digit: "
+            "it names the job's Service",
+        )
+
+
+def _program(spec: TrainingJobSpec) -> Iterator[Problem]:
+    if spec.trainer is None and not spec.command:
+        yield Problem(("spec",), "set exactly one of command and trainer: neither is set")
+    if spec.trainer is not None and spec.command:
+        yield Problem(("spec",), "set exactly one of command and trainer: both are set")
+    if spec.args and not spec.command:
+        yield Problem(("spec", "args"), "needs command: the built-in trainer takes no arguments")
+
+
+def _volume(spec: TrainingJobSpec) -> Iterator[Problem]:
+    if spec.checkpoint is None:
+        return
+    volume, location = spec.checkpoint.volume, ("spec", "checkpoint", "volume")
+    if volume.sub_path is not None and (volume.sub_path.startswith("/") or _UPWARD.search(volume.sub_path)):
+        yield Problem((*location, "subPath"), "must be a folder within the volume: no leading / and no .. in it")
+    if volume.claim_template is not None:
+        yield from _claim(volume.claim_template, spec.replicas, (*location, "claimTemplate"))
+
+
+def _claim(template: ClaimTemplate, replicas: int, location: Location) -> Iterator[Problem]:
+    modes = template.access_modes
+    if quantity(template.storage) == 0:
+        yield Problem((*location, "storage"), "must be more than 0")
+    if "ReadWriteOncePod" in modes and len(modes) > 1:
+        yield Problem((*location, "accessModes"), "ReadWriteOncePod cannot be combined with other modes")
+    if replicas > 1 and "ReadWriteMany" not in modes:
+        yield Problem(
+            (*location, "accessModes"),
+            f"{replicas} replicas share the volume from several nodes: ReadWriteMany must be among the modes",
+        )
+
+
+def _resources(spec: TrainingJobSpec) -> Iterator[Problem]:
+    root = ("spec", "resources")
+    for field, amounts in (("requests", spec.resources.requests), ("limits", spec.resources.limits)):
+        for resource, amount in amounts.items():
+            yield from _resource((*root, field, resource), resource, amount)
+    limits = dict(spec.resources.limits)
+    if spec.device == "cuda":
+        limits.setdefault(spec.gpu_resource, str(spec.procs_per_replica))
+    for resource, request in spec.resources.requests.items():
+        location, limit = (*root, "requests", resource), limits.get(resource)
+        if limit is not None and quantity(request) > quantity(limit):
+            yield Problem(location, f"{request} is more than the limit {limit}: raise the limit or lower the request")
+        elif names.is_device(resource) and (limit is None or quantity(request) != quantity(limit)):
+            yield Problem(location, "this resource cannot be overcommitted: set the same quantity in limits")
+
+
+def _resource(location: Location, resource: str, amount: str) -> Iterator[Problem]:
+    if not names.is_resource(resource):
+        yield Problem(
+            location,
+            "is not a resource: use cpu, memory, ephemeral-storage, hugepages-<size> or a name with its domain, "
+            "such as nvidia.com/gpu",
+        )
+    elif names.is_device(resource) and quantity(amount).denominator != 1:
+        yield Problem(location, f"{amount} is not a whole number, and this resource cannot be divided")
+
+
+def _gpus(spec: TrainingJobSpec) -> Iterator[Problem]:
+    limit = spec.resources.limits.get(spec.gpu_resource)
+    if spec.device == "cuda" and limit is not None and quantity(limit) < spec.procs_per_replica:
+        yield Problem(
+            ("spec", "resources", "limits", spec.gpu_resource),
+            f"{limit} is too few for procsPerReplica {spec.procs_per_replica}: every rank needs a GPU of its own",
+        )
+
+
+def _metadata(spec: TrainingJobSpec) -> Iterator[Problem]:
+    metadata, root = spec.template.metadata, ("spec", "template", "metadata")
+    for label in metadata.labels:
+        yield from _key((*root, "labels", label), label)
+    for annotation in metadata.annotations:
+        yield from _key((*root, "annotations", annotation), annotation)
+
+
+def _key(location: Location, key: str) -> Iterator[Problem]:
+    if key.startswith(LABEL_PREFIX):
+        yield Problem(location, f"{LABEL_PREFIX} is reserved for the operator: use a prefix of your own")
+    elif not names.is_qualified_name(key):
+        yield Problem(location, "is not a valid key: use [domain/]name, the name within 63 characters")
+
+
+RULES = (
+    Rule(frozenset({"command", "args", "trainer"}), _program),
+    Rule(frozenset({"checkpoint", "replicas"}), _volume),
+    Rule(frozenset({"resources", "device", "gpuResource", "procsPerReplica"}), _resources),
+    Rule(frozenset({"resources", "device", "gpuResource", "procsPerReplica"}), _gpus),
+    Rule(frozenset({"template"}), _metadata),
+)

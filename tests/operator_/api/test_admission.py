@@ -1,0 +1,54 @@
+"""The CRD's schema and CEL rules against the operator's own checks, on the same good and bad specs."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from operator_.api.admission import broken_rules, job, rules, schema_errors
+from operator_.api.spec_table import BAD, GOOD, Bad, Good
+from operator_.api.test_validation import JSON, changed
+from ringtrain_operator.api.plain_json import plain_json
+from ringtrain_operator.api.validation import InvalidSpec, parse
+
+
+def caught(name: str, spec: object) -> str:
+    """Where a spec that the operator refuses is caught."""
+    given = job(name, spec)
+    if schema_errors(given):
+        return "schema"
+    return "cel" if broken_rules(given) else "operator"
+
+
+def test_the_table_is_wide_enough() -> None:
+    assert len(GOOD) >= 20
+    assert len(BAD) >= 25
+
+
+@pytest.mark.parametrize("case", GOOD, ids=lambda case: case.title)
+def test_good_spec_passes_schema_and_rules(case: Good) -> None:
+    given = job(case.name, case.spec)
+    assert schema_errors(given) == []
+    assert broken_rules(given) == set()
+
+
+@pytest.mark.parametrize("case", BAD, ids=lambda case: case.title)
+def test_bad_spec_is_caught_where_the_table_says(case: Bad) -> None:
+    assert caught(case.name, case.spec) == case.caught
+
+
+@pytest.mark.parametrize(("path", "expression"), rules(), ids=[" ".join(rule)[:80] for _, *rule in rules()])
+def test_every_rule_refuses_some_bad_spec_by_itself(path: tuple[str, ...], expression: str) -> None:
+    assert any(broken_rules(job(case.name, case.spec)) == {(path, expression)} for case in BAD if case.caught == "cel")
+
+
+@settings(deadline=None)
+@given(st.data(), st.sampled_from(GOOD), JSON)
+def test_what_the_operator_accepts_the_api_server_accepts(data: st.DataObject, case: Good, value: object) -> None:
+    changed_spec = changed(data, case.spec, value)
+    try:
+        parse(case.name, changed_spec)
+    except InvalidSpec:
+        return
+    given = job(case.name, plain_json(changed_spec, ("spec",), ("spec", "template", "spec")))
+    assert schema_errors(given) == []
+    assert broken_rules(given) == set()
