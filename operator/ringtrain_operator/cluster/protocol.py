@@ -11,6 +11,10 @@ class Conflict(Exception):
     """The job changed since it was read: plan again."""
 
 
+class Rejected(Exception):
+    """The cluster will not have an object as it is (quota, admission, a name that is taken); the message says why."""
+
+
 class Cluster(Protocol):
     async def get_job(self, key: JobKey) -> Job | None:
         """None when it does not exist."""
@@ -27,7 +31,10 @@ class Cluster(Protocol):
         ...
 
     async def create(self, job: Job, create: Create) -> None:
-        """An object of that name that exists already is left as it is."""
+        """An object of that name that exists already and is the job's is left as it is.
+
+        Raises Rejected; its message is `Observed.refused` of the following passes until a create succeeds.
+        """
         ...
 
     async def emit(self, job: Job, event: Event) -> None: ...

@@ -62,6 +62,8 @@ class Pod:
     waiting_reason: str = ""
     """Why it does not run yet: Unschedulable, ImagePullBackOff, CreateContainerConfigError..."""
     waiting_message: str = ""
+    foreign: bool = False
+    """It carries the job's label and belongs to another owner, such as a deleted job of the same name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +76,9 @@ class Node:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observed:
+    """Never older than the status of the job that it was observed for: a pod that is missing here, and whose UID that
+    status names, is gone."""
+
     pods: tuple[Pod, ...] = ()
     nodes: Mapping[str, Node] = field(default_factory=dict)
     """The nodes that the pods are on; a node that no longer exists is missing."""
@@ -82,3 +87,5 @@ class Observed:
     """The claim that spec.checkpoint names or makes."""
     report: JobReport | None = None
     """The newest report that an agent of the job gave, if one could be reached in this pass."""
+    refused: str = ""
+    """Why the last create was refused (quota, admission), in the cluster's words; empty once one succeeded."""

@@ -32,7 +32,8 @@ class Event:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """Carried out in this order, each step only when the one before succeeded: status, deletes, creates, events."""
+    """Carried out in this order, each step only when the one before succeeded: status, deletes, creates. The events
+    follow whenever the status was persisted."""
 
     status: TrainingJobStatus
     deletes: tuple[DeletePod, ...] = ()

@@ -1,0 +1,140 @@
+"""Whether the pod that stands for a replica has failed, why, and whether it is the job's own fault."""
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from pydantic import ValidationError
+
+from ringtrain.contract import exit_codes
+from ringtrain.contract.exit_codes import ExitCode
+from ringtrain.contract.report import TerminationMessage
+from ringtrain_operator.api.status import Failure, Member
+from ringtrain_operator.plan.names import pod_name
+from ringtrain_operator.plan.nodes import NodeHealth
+from ringtrain_operator.plan.observed import Pod, PodPhase
+
+POD_DELETED = "PodDeleted"
+NODE_LOST = "NodeLost"
+
+_CLUSTERS_DOING = frozenset(
+    {
+        "Evicted",
+        "Preempting",
+        "NodeLost",
+        "NodeShutdown",
+        "Shutdown",
+        "Terminated",
+        "NodeAffinity",
+        "UnexpectedAdmissionError",
+        "PreemptionByScheduler",
+        "EvictionByEvictionAPI",
+        "DeletionByTaintManager",
+        "DeletionByPodGC",
+        "TerminationByKubelet",
+    }
+)
+"""Reasons of pods that the cluster ended for its own needs."""
+_REFUSED_BY_NODE = "OutOf"
+"""OutOfcpu, OutOfpods...: the node had no room after all."""
+_LOST_TRACK = frozenset({"Unknown", "ContainerStatusUnknown"})
+"""Reasons of containers that were gone when their node came up again: nobody knows how they ended."""
+_EXCEEDED = "exceed"
+"""In the message of an eviction that the pod earned: it used more than its own limits."""
+_SAYS_NOTHING = frozenset({"", "Error", "Completed"})
+_LONGEST_MESSAGE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class _Cause:
+    reason: str
+    message: str
+    counted: bool
+    exit_code: int | None = None
+    rank: int | None = None
+
+
+def has_ended(pod: Pod) -> bool:
+    """The training container ended; beside a side-car the pod itself may still run."""
+    return pod.exit_code is not None or pod.phase in (PodPhase.SUCCEEDED, PodPhase.FAILED)
+
+
+def is_done(pod: Pod) -> bool:
+    """It ended well, which by contract means that the whole job is done."""
+    return pod.exit_code == ExitCode.DONE or (pod.exit_code is None and pod.phase is PodPhase.SUCCEEDED)
+
+
+def failure_of(member: Member, pod: Pod | None, job: str, health: NodeHealth, now: datetime) -> Failure | None:
+    """`pod` is the one of the member's index and epoch. None when there is nothing to act on."""
+    cause = _cause(member, pod, health)
+    if cause is None:
+        return None
+    return Failure(
+        time=now,
+        replica=member.index,
+        rank=cause.rank,
+        pod=pod_name(job, member.index, member.epoch),
+        node=pod.node if pod is not None else None,
+        reason=cause.reason,
+        exit_code=cause.exit_code,
+        message=cause.message[:_LONGEST_MESSAGE],
+        counted=cause.counted,
+    )
+
+
+def is_never_restarted(failure: Failure) -> bool:
+    return failure.counted and failure.exit_code in exit_codes.NEVER_RESTARTED
+
+
+def termination_message(text: str) -> TerminationMessage | None:
+    """None when no agent wrote `text`."""
+    try:
+        return TerminationMessage.model_validate_json(text)
+    except ValidationError:
+        return None
+
+
+def describe(failure: Failure) -> str:
+    """`rank 3 on pod x, node y: Hang: ...`."""
+    who = f"rank {failure.rank}" if failure.rank is not None else f"replica {failure.replica}"
+    where = f"pod {failure.pod}" + (f", node {failure.node}" if failure.node else "")
+    return f"{who} on {where}: {failure.reason}" + (f": {failure.message}" if failure.message else "")
+
+
+def _cause(member: Member, pod: Pod | None, health: NodeHealth) -> _Cause | None:
+    if pod is None or (member.pod_uid is not None and pod.uid != member.pod_uid):
+        return _Cause(POD_DELETED, "the pod is gone", counted=False) if member.pod_uid is not None else None
+    if has_ended(pod):
+        return None if is_done(pod) else _cause_of_end(pod)
+    if health.is_lost(pod) or (pod.deleting and health.is_in_doubt(pod)):
+        return _Cause(NODE_LOST, "the node is gone or not ready", counted=False)
+    if pod.deleting:
+        reason = pod.reason if pod.reason in _CLUSTERS_DOING else POD_DELETED
+        return _Cause(reason, pod.message or "the pod was deleted", counted=False)
+    return None
+
+
+def _cause_of_end(pod: Pod) -> _Cause:
+    said = termination_message(pod.message)
+    code = pod.exit_code if pod.exit_code is not None else (said.exit_code if said else None)
+    cause = _Cause(
+        reason=_reason(pod, code, said),
+        message=said.message if said else pod.message.strip(),
+        counted=code not in exit_codes.NOT_COUNTED,
+        exit_code=code,
+        rank=said.rank if said else None,
+    )
+    if pod.reason in _CLUSTERS_DOING or pod.reason.startswith(_REFUSED_BY_NODE):
+        return replace(cause, reason=pod.reason, counted=_EXCEEDED in pod.message)
+    if pod.reason in _LOST_TRACK:
+        return replace(cause, reason="ContainerStatusUnknown", counted=False)
+    return cause
+
+
+def _reason(pod: Pod, code: int | None, said: TerminationMessage | None) -> str:
+    if pod.reason == "OOMKilled":
+        return exit_codes.reason(ExitCode.OUT_OF_MEMORY)
+    if said is not None:
+        return said.reason
+    if pod.reason not in _SAYS_NOTHING:
+        return pod.reason
+    return exit_codes.reason(code) if code is not None else "PodFailed"

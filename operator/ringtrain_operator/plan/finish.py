@@ -1,0 +1,68 @@
+"""The end of a job, good or bad, and what is cleaned up after it. Terminal stays terminal."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from ringtrain.contract.report import JobReport
+from ringtrain_operator.api.status import JobPhase, TrainingJobStatus
+from ringtrain_operator.plan.budget import GivenUp
+from ringtrain_operator.plan.conditions import COMPLETE, FAILED, RUNNING, with_condition
+from ringtrain_operator.plan.failures import is_done, termination_message
+from ringtrain_operator.plan.members import current_pods, delete, is_live
+from ringtrain_operator.plan.nodes import NodeHealth
+from ringtrain_operator.plan.observed import Pod
+from ringtrain_operator.plan.progress import follow, with_progress_text
+from ringtrain_operator.plan.result import Plan
+
+GRACE = timedelta(seconds=30)
+"""Pods of a job that succeeded get it to end by themselves: they were told by the coordinator too."""
+_LOOK_AGAIN_SECONDS = 5.0
+
+
+def is_over(status: TrainingJobStatus, pods: Sequence[Pod], report: JobReport | None) -> bool:
+    """All rounds are trained: the coordinator says so, or a pod that stands for a replica ended well."""
+    return (report is not None and report.finished) or any(map(is_done, current_pods(status.members, pods)))
+
+
+def succeeded(
+    status: TrainingJobStatus, pods: Sequence[Pod], total_rounds: int | None, now: datetime
+) -> TrainingJobStatus:
+    """`total_rounds` as configured; None when only the trainer knows."""
+    last_words = (termination_message(pod.message) for pod in current_pods(status.members, pods) if is_done(pod))
+    final = next((said for said in last_words if said is not None), None)
+    if final is not None:
+        status, _ = follow(status, JobReport(progress=final.progress, last_checkpoint=final.last_checkpoint))
+    total = total_rounds or status.total_rounds
+    status = with_progress_text(status.model_copy(update={"total_rounds": total, "round": total or status.round}))
+    rounds = f"trained {status.round} rounds" if status.round else "training is done"
+    restarts = f", with {status.restarts} restart{'s' * (status.restarts != 1)}" if status.restarts else ""
+    message = rounds + restarts
+    ended = _ended(status, JobPhase.SUCCEEDED, message, now)
+    return with_condition(ended, COMPLETE, True, "Succeeded", message, now)
+
+
+def failed(status: TrainingJobStatus, given_up: GivenUp, now: datetime) -> TrainingJobStatus:
+    ended = _ended(status, JobPhase.FAILED, given_up.message, now)
+    return with_condition(ended, FAILED, True, given_up.reason, given_up.message, now)
+
+
+def clean_up(status: TrainingJobStatus, pods: Sequence[Pod], health: NodeHealth, now: datetime) -> Plan:
+    """What is left to do for a terminal `status`: running pods go, ended ones stay for their logs."""
+    live = [pod for pod in pods if is_live(pod)]
+    grace = timedelta(0)
+    if status.phase is JobPhase.SUCCEEDED and status.completion_time is not None:
+        grace = max(grace, status.completion_time + GRACE - now)
+    current = current_pods(status.members, pods)
+    doomed = [pod for pod in live if not grace or pod not in current]
+    deletes = tuple(action for pod in doomed if (action := delete(pod, health)) is not None)
+    ready = sum(pod.ready for pod in current)
+    return Plan(
+        status=status.model_copy(update={"ready": ready}),
+        deletes=deletes,
+        requeue_after=(grace.total_seconds() or _LOOK_AGAIN_SECONDS) if live else None,
+    )
+
+
+def _ended(status: TrainingJobStatus, phase: JobPhase, message: str, now: datetime) -> TrainingJobStatus:
+    ended = status.model_copy(update={"phase": phase, "message": message, "completion_time": now})
+    return with_condition(ended, RUNNING, False, phase.value, message, now)

@@ -1,0 +1,18 @@
+"""Names and labels of a job's children."""
+
+LABEL_JOB = "ringtrain.io/job"
+LABEL_REPLICA = "ringtrain.io/replica"
+LABEL_EPOCH = "ringtrain.io/epoch"
+
+
+def pod_name(job: str, index: int, epoch: int) -> str:
+    return f"{job}-{index}-{epoch}"
+
+
+def host_name(job: str, index: int) -> str:
+    return f"{job}-{index}"
+
+
+def claim_name(job: str) -> str:
+    """Of the claim that a job makes and owns."""
+    return f"{job}-checkpoints"

@@ -1,0 +1,147 @@
+"""The manifest of one replica's pod."""
+
+from typing import Any
+
+from ringtrain.contract.addresses import AGENT_PORT, Addresses
+from ringtrain.contract.environment import CheckpointSettings, ReplicaEnvironment
+from ringtrain_operator.api import reserved
+from ringtrain_operator.api.spec import CheckpointSpec, TrainingJobSpec
+from ringtrain_operator.plan.children import PORTS, metadata
+from ringtrain_operator.plan.names import LABEL_EPOCH, LABEL_REPLICA, claim_name, host_name, pod_name
+from ringtrain_operator.plan.observed import Job
+from ringtrain_operator.plan.template import merge
+
+_GRACE_SECONDS = 30
+_USER = 1000
+"""An unprivileged user and group, whatever the image's own; spec.template can set others."""
+
+
+def pod(job: Job, spec: TrainingJobSpec, index: int, epoch: int) -> dict[str, Any]:
+    """The Pod `<job>-<index>-<epoch>`: the job's own, with spec.template merged into it."""
+    own = _own_spec(job, spec, index)
+    pod_spec = merge(own, spec.template.spec)
+    container = next(entry for entry in pod_spec["containers"] if entry["name"] == reserved.CONTAINER)
+    grace = float(pod_spec["terminationGracePeriodSeconds"])
+    given = {entry["name"] for entry in container["env"]}
+    environment = replica_environment(job, spec, index, epoch, grace).to_env()
+    container["env"] = [
+        *({"name": name, "value": value} for name, value in environment.items() if name not in given),
+        *container["env"],
+    ]
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": _metadata(job, spec, index, epoch), "spec": pod_spec}
+
+
+def replica_environment(
+    job: Job, spec: TrainingJobSpec, index: int, epoch: int, grace_seconds: float
+) -> ReplicaEnvironment:
+    """What the agent of replica `index` is told."""
+    name, namespace = job.key.name, job.key.namespace
+    return ReplicaEnvironment(
+        job=name,
+        namespace=namespace,
+        replica=index,
+        replicas=spec.replicas,
+        procs_per_replica=spec.procs_per_replica,
+        epoch=epoch,
+        addresses=Addresses("dns", f"{name}.{name}.{namespace}.svc"),
+        device=spec.device,
+        timeouts=spec.fault_tolerance.timeouts,
+        grace_seconds=grace_seconds,
+        termination_log=reserved.TERMINATION_LOG,
+        checkpoint=_checkpoint_settings(name, spec.checkpoint) if spec.checkpoint else None,
+        trainer=spec.trainer,
+        command=(*spec.command, *spec.args),
+    )
+
+
+def _metadata(job: Job, spec: TrainingJobSpec, index: int, epoch: int) -> dict[str, Any]:
+    own = metadata(job, pod_name(job.key.name, index, epoch))
+    template = spec.template.metadata
+    labels = {LABEL_REPLICA: str(index), LABEL_EPOCH: str(epoch)}
+    scraping = {
+        "prometheus.io/scrape": "true",
+        "prometheus.io/port": str(AGENT_PORT),
+        "prometheus.io/path": "/metrics",
+    }
+    own["labels"] = own["labels"] | template.labels | labels
+    own["annotations"] = scraping | template.annotations
+    return own
+
+
+def _own_spec(job: Job, spec: TrainingJobSpec, index: int) -> dict[str, Any]:
+    volumes: list[dict[str, Any]] = [
+        {"name": reserved.SHM_VOLUME, "emptyDir": {"medium": "Memory", "sizeLimit": spec.shm_size}},
+        {"name": reserved.TMP_VOLUME, "emptyDir": {}},
+    ]
+    if spec.checkpoint is not None:
+        volume = spec.checkpoint.volume
+        claim = {"claimName": volume.claim_name or claim_name(job.key.name)}
+        volumes.append({"name": reserved.CHECKPOINT_VOLUME, "persistentVolumeClaim": claim})
+    return {
+        "hostname": host_name(job.key.name, index),
+        "subdomain": job.key.name,
+        "restartPolicy": "Never",
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "terminationGracePeriodSeconds": _GRACE_SECONDS,
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": _USER,
+            "runAsGroup": _USER,
+            "fsGroup": _USER,
+            "fsGroupChangePolicy": "OnRootMismatch",
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "volumes": volumes,
+        "containers": [_container(spec)],
+    }
+
+
+def _container(spec: TrainingJobSpec) -> dict[str, Any]:
+    mounts = [
+        {"name": reserved.SHM_VOLUME, "mountPath": reserved.SHM_PATH},
+        {"name": reserved.TMP_VOLUME, "mountPath": reserved.TMP_PATH},
+    ]
+    if spec.checkpoint is not None:
+        mounts.append({"name": reserved.CHECKPOINT_VOLUME, "mountPath": reserved.CHECKPOINT_PATH})
+    container = {
+        "name": reserved.CONTAINER,
+        "image": spec.image,
+        "command": ["python", "-m", "ringtrain.agent"],
+        "env": [],
+        "ports": [{"name": name, "containerPort": port} for name, port in PORTS.items()],
+        "resources": _resources(spec),
+        "volumeMounts": mounts,
+        "livenessProbe": _probe("/livez") | {"initialDelaySeconds": 10},
+        "readinessProbe": _probe("/readyz"),
+        "terminationMessagePath": reserved.TERMINATION_LOG,
+        "terminationMessagePolicy": "File",
+        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+    }
+    if spec.image_pull_policy is not None:
+        container["imagePullPolicy"] = spec.image_pull_policy
+    return container
+
+
+def _probe(path: str) -> dict[str, Any]:
+    return {
+        "httpGet": {"path": path, "port": AGENT_PORT},
+        "periodSeconds": 5,
+        "timeoutSeconds": 5,
+        "failureThreshold": 3,
+    }
+
+
+def _resources(spec: TrainingJobSpec) -> dict[str, Any]:
+    limits = dict(spec.resources.limits)
+    if spec.device == "cuda":
+        limits.setdefault(spec.gpu_resource, str(spec.procs_per_replica))
+    return {"requests": dict(spec.resources.requests), "limits": limits}
+
+
+def _checkpoint_settings(name: str, checkpoint: CheckpointSpec) -> CheckpointSettings:
+    # A subPath mount would not do: the kubelet makes its folder as root, and the trainer could not write there.
+    folder = checkpoint.volume.sub_path or name
+    return CheckpointSettings(
+        directory=f"{reserved.CHECKPOINT_PATH}/{folder}", every=checkpoint.every, keep=checkpoint.keep
+    )

@@ -1,0 +1,31 @@
+from datetime import timedelta
+
+from operator_.plan.builders import NOW
+from ringtrain_operator.api.status import Failure
+from ringtrain_operator.plan.backoff import FIRST_SECONDS, FREE, LONGEST_SECONDS, WINDOW, seconds_to_wait
+
+
+def losses(count: int, *, counted: bool = False, replica: int = 0, age: float = 0) -> list[Failure]:
+    time = NOW - timedelta(seconds=age)
+    return [Failure(time=time, replica=replica, pod="p", reason="Evicted", counted=counted)] * count
+
+
+def test_the_first_losses_are_repaired_at_once() -> None:
+    assert seconds_to_wait(0, losses(FREE), NOW) == 0
+
+
+def test_further_losses_wait_ever_longer() -> None:
+    waits = [seconds_to_wait(0, losses(FREE + more), NOW) for more in range(1, 7)]
+    assert waits == [FIRST_SECONDS, 2 * FIRST_SECONDS, 4 * FIRST_SECONDS, 8 * FIRST_SECONDS, 60, 60]
+    assert waits[-1] == LONGEST_SECONDS
+
+
+def test_time_since_the_last_loss_is_taken_off() -> None:
+    assert seconds_to_wait(0, losses(FREE + 1, age=2), NOW) == FIRST_SECONDS - 2
+    assert seconds_to_wait(0, losses(FREE + 1, age=60), NOW) == 0
+
+
+def test_what_is_long_past_or_spent_budget_or_hit_another_replica_makes_nobody_wait() -> None:
+    assert seconds_to_wait(0, losses(9, age=WINDOW.total_seconds()), NOW) == 0
+    assert seconds_to_wait(0, losses(9, counted=True), NOW) == 0
+    assert seconds_to_wait(0, losses(9, replica=1), NOW) == 0
