@@ -1,0 +1,170 @@
+"""The cluster protocol on one machine, with small real processes in the agents' place."""
+
+import asyncio
+import os
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from ringtrain.contract.addresses import Addresses
+from ringtrain.contract.environment import ReplicaEnvironment
+from ringtrain_operator.api.status import TrainingJobStatus
+from ringtrain_operator.cluster.protocol import Conflict
+from ringtrain_operator.local.cluster import LocalCluster
+from ringtrain_operator.local.container import Machine
+from ringtrain_operator.local.run_directory import RunDirectory
+from ringtrain_operator.plan.observed import Job, JobKey, PodPhase
+from ringtrain_operator.plan.result import Create, DeletePod, Event
+
+pytestmark = pytest.mark.distributed
+
+KEY = JobKey("default", "small")
+SLEEP = "import time; time.sleep(120)"
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Iterator[RunDirectory]:
+    with RunDirectory.open(tmp_path / "small", KEY) as directory:
+        yield directory
+
+
+def pod(code: str = SLEEP, name: str = "small-0-0") -> Create:
+    environment = ReplicaEnvironment(
+        job="small",
+        namespace="default",
+        replica=0,
+        replicas=1,
+        procs_per_replica=1,
+        epoch=0,
+        addresses=Addresses("dns", "small.small.default.svc"),
+    )
+    container = {
+        "name": "trainer",
+        "command": [sys.executable, "-c", code],
+        "env": [{"name": key, "value": value} for key, value in environment.to_env().items()],
+    }
+    return Create({"kind": "Pod", "metadata": {"name": name}, "spec": {"containers": [container]}})
+
+
+def play(
+    directory: RunDirectory, scenario: Callable[[LocalCluster, Job], Awaitable[None]], events: list[Event] | None = None
+) -> None:
+    """Plays `scenario` with a new cluster, whose pods work in the run directory's parent."""
+
+    async def whole() -> None:
+        machine = Machine(
+            addresses=Addresses("loopback", f"127.{100 + os.getpid() % 100}"),
+            checkpoints=directory.checkpoints,
+            base_environment=os.environ,
+        )
+        found = [] if events is None else events
+        cluster = LocalCluster(
+            KEY, {"image": "x"}, TrainingJobStatus(epoch=4), directory, machine, directory.root.parent, found.append
+        )
+        try:
+            job = await cluster.get_job(KEY)
+            assert job is not None
+            await asyncio.wait_for(scenario(cluster, job), 60)
+        finally:
+            await cluster.close()
+            assert not cluster.running
+
+    asyncio.run(whole())
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    while not condition():
+        await asyncio.sleep(0.02)
+
+
+def test_a_pod_is_created_once_observed_and_deleted_by_uid(directory: RunDirectory) -> None:
+    async def scenario(cluster: LocalCluster, job: Job) -> None:
+        await cluster.create(job, pod())
+        (first,) = (await cluster.observe(job)).pods
+        assert (first.name, first.phase, first.index, first.epoch) == ("small-0-0", PodPhase.RUNNING, 0, 0)
+        await cluster.create(job, pod())
+        assert [found.uid for found in cluster.pods] == [first.uid]
+        await cluster.delete_pod(job, DeletePod("small-0-0", "another-uid"))
+        await cluster.delete_pod(job, DeletePod("small-9-9", first.uid))
+        assert not cluster.pods[0].deleting
+        await cluster.delete_pod(job, DeletePod("small-0-0", first.uid))
+        await until(lambda: not cluster.pods)
+
+    play(directory, scenario)
+
+
+def test_an_ended_pod_stays_until_it_is_deleted(directory: RunDirectory) -> None:
+    async def scenario(cluster: LocalCluster, job: Job) -> None:
+        await cluster.create(job, pod("print('hello'); raise SystemExit(70)"))
+        await until(lambda: not cluster.running)
+        (ended,) = (await cluster.observe(job)).pods
+        assert (ended.phase, ended.exit_code) == (PodPhase.FAILED, 70)
+        assert cluster.log_of("small-0-0").read_text() == "hello\n"
+        await cluster.delete_pod(job, DeletePod(ended.name, ended.uid, force=True))
+        await until(lambda: not cluster.pods)
+
+    play(directory, scenario)
+
+
+def test_services_and_claims_exist_at_once(directory: RunDirectory) -> None:
+    async def scenario(cluster: LocalCluster, job: Job) -> None:
+        before = await cluster.observe(job)
+        assert (before.service_exists, before.claim_exists, before.report) == (False, True, None)
+        await cluster.create(job, Create({"kind": "Service", "metadata": {"name": "small"}}))
+        assert (await cluster.observe(job)).service_exists
+
+    play(directory, scenario)
+
+
+def test_status_is_mirrored_and_guarded_against_old_readers(directory: RunDirectory) -> None:
+    async def scenario(cluster: LocalCluster, job: Job) -> None:
+        await cluster.write_status(job, TrainingJobStatus(epoch=5))
+        assert directory.read_status() == cluster.status == TrainingJobStatus(epoch=5)
+        with pytest.raises(Conflict):
+            await cluster.write_status(job, TrainingJobStatus(epoch=6))
+        newer = await cluster.get_job(KEY)
+        assert newer is not None
+        await cluster.write_status(newer, TrainingJobStatus(epoch=6))
+        assert cluster.status.epoch == 6
+        assert await cluster.get_job(JobKey("default", "other")) is None
+
+    play(directory, scenario)
+
+
+def test_a_status_that_cannot_be_mirrored_costs_the_mirror_only_unless_the_epoch_is_new(
+    directory: RunDirectory,
+) -> None:
+    async def scenario(cluster: LocalCluster, job: Job) -> None:
+        await cluster.write_status(job, TrainingJobStatus(epoch=5))
+        # A folder in the way: what writing meets on a full disk, also for root.
+        (directory.root / "status.json.new").mkdir()
+        job = await _again(cluster)
+        await cluster.write_status(job, TrainingJobStatus(epoch=5, round=7))
+        assert cluster.status.round == 7
+        job = await _again(cluster)
+        with pytest.raises(OSError, match=r"status\.json\.new"):
+            await cluster.write_status(job, TrainingJobStatus(epoch=6))
+        assert cluster.status.epoch == 5
+        (directory.root / "status.json.new").rmdir()
+        await cluster.write_status(job, TrainingJobStatus(epoch=6))
+        assert directory.read_status() == TrainingJobStatus(epoch=6)
+
+    play(directory, scenario)
+
+
+def test_events_are_passed_on(directory: RunDirectory) -> None:
+    event, events = Event("Normal", "Started", "creating 1 pod"), list[Event]()
+
+    async def scenario(cluster: LocalCluster, job: Job) -> None:
+        await cluster.emit(job, event)
+
+    play(directory, scenario, events)
+    assert events == [event]
+
+
+async def _again(cluster: LocalCluster) -> Job:
+    job = await cluster.get_job(KEY)
+    assert job is not None
+    return job
