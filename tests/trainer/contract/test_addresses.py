@@ -34,7 +34,9 @@ def test_jobs_of_one_machine_have_master_ports_of_their_own() -> None:
     assert all(1024 < port < 65536 for port in ports)
 
 
-@pytest.mark.parametrize("text", ["", "dns:", "dns:job", "loopback:10.1", "loopback:127.256", "loopback:127.1.2", "x:y"])
+@pytest.mark.parametrize(
+    "text", ["", "dns:", "dns:job", "loopback:10.1", "loopback:127.256", "loopback:127.1.2", "x:y"]
+)
 def test_anything_else_is_refused_with_what_was_expected(text: str) -> None:
     with pytest.raises(ValueError, match="expected dns:JOB"):
         Addresses.parse(text)

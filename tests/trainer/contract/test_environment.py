@@ -29,7 +29,9 @@ ENVIRONMENTS = st.builds(
     trainer=st.none()
     | st.builds(TrainerConfig, rounds=st.integers(1, 9), data=st.builds(DataConfig, paths=st.tuples(TEXT))),
     command=st.lists(TEXT, max_size=4).map(tuple),
-    faults=st.sampled_from(["", "kill:rank=1,round=2", "exit:rank=0,round=1,code=78;hang:rank=1,round=9"]).map(parse_faults),
+    faults=st.sampled_from(["", "kill:rank=1,round=2", "exit:rank=0,round=1,code=78;hang:rank=1,round=9"]).map(
+        parse_faults
+    ),
 )
 
 

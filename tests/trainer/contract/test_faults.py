@@ -6,7 +6,9 @@ from ringtrain.contract.faults import Fault, FaultKind, parse_fault, parse_fault
 
 NUMBERS = st.integers(0, 1000)
 FAULTS = st.one_of(
-    st.builds(Fault, st.sampled_from([kind for kind in FaultKind if kind is not FaultKind.EXIT]), NUMBERS, NUMBERS, NUMBERS),
+    st.builds(
+        Fault, st.sampled_from([kind for kind in FaultKind if kind is not FaultKind.EXIT]), NUMBERS, NUMBERS, NUMBERS
+    ),
     st.builds(Fault, st.just(FaultKind.EXIT), NUMBERS, NUMBERS, NUMBERS, st.integers(0, 255)),
 )
 

@@ -1,0 +1,74 @@
+"""The operator as a process of this machine, over one namespace of a real cluster: it can be killed at any moment."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+EXIT_SECONDS = 30.0
+
+
+class OperatorProcess:
+    """`stop` must be called. The log of all its lives is appended to `log`."""
+
+    def __init__(self, namespace: str, log: Path, resync_seconds: float = 5.0) -> None:
+        self.log = log
+        self.health_port, self.metrics_port = _free_ports(2)
+        self._env = os.environ | {
+            "RINGTRAIN_WATCH_NAMESPACES": namespace,
+            "RINGTRAIN_HEALTH_PORT": str(self.health_port),
+            "RINGTRAIN_METRICS_PORT": str(self.metrics_port),
+            "RINGTRAIN_RESYNC_SECONDS": str(resync_seconds),
+        }
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        assert self._process is None, "it runs already"
+        with self.log.open("ab") as output:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "ringtrain_operator"], env=self._env, stdout=output, stderr=output
+            )
+
+    def kill(self) -> None:
+        """SIGKILL, as when its node dies."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def stop(self) -> int:
+        """SIGTERM, as when its pod is deleted. Returns the exit status."""
+        assert self._process is not None, "it does not run"
+        self._process.send_signal(signal.SIGTERM)
+        try:
+            return self._process.wait(EXIT_SECONDS)
+        finally:
+            self.kill()
+
+    def is_ready(self) -> bool:
+        return self.get(self.health_port, "/readyz")[0] == 200
+
+    def get(self, port: int, path: str) -> tuple[int, str]:
+        """HTTP status and body; status 0 when there is no answer."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+        except OSError:
+            return 0, ""
+
+
+def _free_ports(count: int) -> list[int]:
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for probe in sockets:
+            probe.bind(("127.0.0.1", 0))
+        return [int(probe.getsockname()[1]) for probe in sockets]
+    finally:
+        for probe in sockets:
+            probe.close()

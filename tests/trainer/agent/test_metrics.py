@@ -1,0 +1,79 @@
+from datetime import UTC, datetime
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from ringtrain.agent.metrics import Metrics, Sample
+from ringtrain.contract.phases import Phase
+from ringtrain.contract.report import AgentStatus, CheckpointRecord, JobReport, Progress, RankStatus
+
+PROGRESS = Progress(round=7, total_rounds=9, loss=2.5, tokens_per_second=1000.0, communication_share=0.25)
+REPORT = JobReport(
+    generation="3.1",
+    phase=Phase.TRAINING,
+    progress=Progress(round=6, total_rounds=9),
+    last_checkpoint=CheckpointRecord(round=5, time=datetime.fromtimestamp(1000, UTC)),
+    absent_replicas=(2,),
+)
+RANKS = (
+    RankStatus(rank=2, phase=Phase.TRAINING, beat_age=0.5, progress=PROGRESS),
+    RankStatus(rank=3, phase=Phase.WAITING, beat_age=1.5),
+)
+BASE = (("job", "job"), ("namespace", "default"), ("replica", "1"))
+
+Values = dict[tuple[str, tuple[tuple[str, str], ...]], float]
+
+
+def scrape(ranks: tuple[RankStatus, ...], report: JobReport | None) -> Values:
+    status = AgentStatus(job="job", replica=1, epoch=3, live=True, ranks=ranks, job_report=report)
+    text = Metrics(lambda: Sample("default", status, 4, True)).text().decode()
+    families = text_string_to_metric_families(text)
+    return {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in families
+        for sample in family.samples
+    }
+
+
+def test_progress_of_the_job() -> None:
+    values = scrape(RANKS, REPORT)
+    assert values["ringtrain_round", BASE] == 7
+    assert values["ringtrain_total_rounds", BASE] == 9
+    assert values["ringtrain_loss", BASE] == 2.5
+    assert values["ringtrain_tokens_per_second", BASE] == 1000
+    assert values["ringtrain_communication_share", BASE] == 0.25
+
+
+def test_membership_and_checkpoints() -> None:
+    values = scrape(RANKS, REPORT)
+    assert values["ringtrain_live", BASE] == 1
+    assert values["ringtrain_connected", BASE] == 1
+    assert values["ringtrain_pod_epoch", BASE] == 3
+    assert values["ringtrain_generations_total", BASE] == 4
+    assert values["ringtrain_generation_epoch", BASE] == 3
+    assert values["ringtrain_generation_attempt", BASE] == 1
+    assert values["ringtrain_absent_replicas", BASE] == 1
+    assert values["ringtrain_last_checkpoint_round", BASE] == 5
+    assert values["ringtrain_last_checkpoint_timestamp_seconds", BASE] == 1000
+
+
+def test_every_rank_has_its_heartbeat_and_exactly_one_phase() -> None:
+    values = scrape(RANKS, REPORT)
+    assert values["ringtrain_heartbeat_age_seconds", tuple(sorted((*BASE, ("rank", "3"))))] == 1.5
+    for rank, phase in (("2", "training"), ("3", "waiting")):
+        phases = {
+            dict(labels)["phase"]: value
+            for (name, labels), value in values.items()
+            if name == "ringtrain_rank_phase" and dict(labels)["rank"] == rank
+        }
+        assert set(phases) == {known.value for known in Phase}
+        assert [name for name, value in phases.items() if value] == [phase]
+
+
+def test_a_new_pod_tells_the_coordinators_progress() -> None:
+    assert scrape((RANKS[1],), REPORT)["ringtrain_round", BASE] == 6
+
+
+def test_what_is_unknown_is_left_out() -> None:
+    names = {name for name, _ in scrape((), None)}
+    assert "ringtrain_live" in names
+    assert not names & {"ringtrain_round", "ringtrain_loss", "ringtrain_generation_epoch", "ringtrain_absent_replicas"}

@@ -1,0 +1,133 @@
+"""The life of a replica's agent: from the start of its ranks to its exit code."""
+
+import asyncio
+import logging
+import signal
+import time
+from http import HTTPStatus
+
+from ringtrain.agent import http, metrics, termination
+from ringtrain.agent.coordinator_process import CoordinatorProcess
+from ringtrain.agent.link import Link
+from ringtrain.agent.metrics import Metrics, Sample
+from ringtrain.agent.rank_process import start_rank
+from ringtrain.agent.replica import Replica
+from ringtrain.agent.status import status, unready_reason
+from ringtrain.contract.addresses import AGENT_PORT, COORDINATOR_PORT
+from ringtrain.contract.environment import ReplicaEnvironment
+from ringtrain.contract.exit_codes import ExitCode
+from ringtrain.contract.report import AgentStatus, TerminationMessage
+from ringtrain.processes import Children
+
+_TICK = 1.0
+_STOP_MARGIN = 2.0
+_COORDINATOR_FAREWELL = 40.0
+_logger = logging.getLogger(__name__)
+
+
+class Agent:
+    """One replica. Create it inside a running event loop, in the main thread."""
+
+    def __init__(self, environment: ReplicaEnvironment) -> None:
+        self._environment = environment
+        self._ended: asyncio.Future[TerminationMessage] = asyncio.get_running_loop().create_future()
+        addresses = environment.addresses
+        self._own_host = addresses.of(environment.replica) if addresses.kind == "loopback" else None
+        self._replica = Replica(environment, lambda message: self._link.send(message), self._end)
+        self._link = Link(
+            addresses.of(0),
+            COORDINATOR_PORT,
+            self._own_host,
+            opening=self._replica.opening,
+            received=self._replica.received,
+            lost=self._replica.coordinator_lost,
+        )
+        self._metrics = Metrics(self._sample)
+
+    async def run(self) -> int:
+        """The replica's exit code, once all its processes have ended."""
+        children = Children()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._asked_to_stop, number)
+        async with await http.serve(self._own_host, AGENT_PORT, self._routes()), asyncio.TaskGroup() as tasks:
+            background = [tasks.create_task(self._tick())]
+            coordinator = None
+            if self._environment.replica == 0:
+                coordinator = tasks.create_task(CoordinatorProcess(children).run())
+                background.append(coordinator)
+            await self._start_ranks(children, tasks)
+            link = tasks.create_task(self._link.run())
+            message = await self._ended
+            _logger.info("ending with exit code %d (%s): %s", message.exit_code, message.reason, message.message)
+            termination.write(self._environment.termination_log, message)
+            self._replica.kill()
+            # Its last words are still sent.
+            link.cancel()
+            if coordinator is not None and message.exit_code == ExitCode.DONE:
+                await asyncio.wait([link])
+                await asyncio.wait([coordinator], timeout=_COORDINATOR_FAREWELL)
+            for task in background:
+                task.cancel()
+        return message.exit_code
+
+    async def _start_ranks(self, children: Children, tasks: asyncio.TaskGroup) -> None:
+        for local_rank in range(self._environment.procs_per_replica):
+            try:
+                process = await start_rank(children, self._environment, local_rank)
+            except OSError as error:
+                command = self._environment.command
+                reason = f"the command {command[0]!r} cannot be started: {error.strerror}" if command else str(error)
+                self._end(termination.of_code(ExitCode.BAD_CONFIGURATION, reason))
+                return
+            tasks.create_task(self._replica.watch(process))
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(_TICK)
+            self._replica.send_held_beats()
+
+    def _end(self, message: TerminationMessage) -> None:
+        """The first reason to end is the one that counts."""
+        if not self._ended.done():
+            self._ended.set_result(message)
+
+    def _asked_to_stop(self, number: signal.Signals) -> None:
+        if self._replica.stopping or self._ended.done():
+            return
+        verdict = self._replica.verdict()
+        if not verdict.live:
+            self._end(termination.of_hang(verdict))
+            return
+        self._replica.stop(f"the replica received {number.name}")
+        grace = self._environment.grace_seconds
+        asyncio.get_running_loop().call_later(max(grace - _STOP_MARGIN, grace / 2), self._replica.kill)
+
+    def _routes(self) -> http.Routes:
+        return {"/livez": self._livez, "/readyz": self._readyz, "/status": self._status_page, "/metrics": self._scrape}
+
+    def _status(self) -> AgentStatus:
+        return status(self._environment, self._replica.records, self._replica.report, time.monotonic())
+
+    def _sample(self) -> Sample:
+        return Sample(
+            self._environment.namespace, self._status(), self._replica.generations_entered, self._link.connected
+        )
+
+    def _livez(self) -> http.Response:
+        return _probe(self._replica.verdict().reason)
+
+    def _readyz(self) -> http.Response:
+        unconnected = "" if self._link.connected else "the coordinator is not connected"
+        return _probe(self._replica.verdict().reason or unconnected or unready_reason(self._replica.records))
+
+    def _status_page(self) -> http.Response:
+        return http.Response(self._status().to_json().encode(), content_type="application/json")
+
+    def _scrape(self) -> http.Response:
+        return http.Response(self._metrics.text(), content_type=metrics.CONTENT_TYPE)
+
+
+def _probe(problem: str) -> http.Response:
+    status = HTTPStatus.SERVICE_UNAVAILABLE if problem else HTTPStatus.OK
+    return http.Response(f"{problem or 'ok'}\n".encode(), status)

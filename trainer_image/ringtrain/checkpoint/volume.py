@@ -1,0 +1,206 @@
+"""The checkpoint volume: staging, the one commit rule, listing and retention. Used by ranks and coordinator alike.
+
+Ranks write files into a staging directory; the coordinator writes the manifest last and renames the directory. So a
+crash at any point leaves either a whole checkpoint or none, and never touches an older one.
+"""
+
+import errno
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from ringtrain.checkpoint.manifest import FILE_NAME, DamagedManifest, Manifest, ManifestFile, Mesh, seal, unseal
+from ringtrain.checkpoint.names import CheckpointName
+from ringtrain.contract.generation import Generation
+from ringtrain.contract.messages import ShardFile
+
+
+class CommitRefused(Exception):
+    """The shards make no checkpoint, or the generation is not the newest any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A committed directory. Its manifest is valid and its files have the right sizes, or `problem` says why not."""
+
+    name: CheckpointName
+    path: Path
+    manifest: Manifest | None
+    problem: str = ""
+
+    @property
+    def generation(self) -> Generation:
+        return self.name.generation
+
+    @property
+    def round(self) -> int:
+        return self.name.round
+
+
+def staging(root: Path, generation: Generation, round: int) -> Path:
+    """The directory, made if need be, into which ranks write their files of a checkpoint. Raises OSError."""
+    path = root / CheckpointName(generation, round).staging
+    path.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def commit(
+    root: Path,
+    generation: Generation,
+    round: int,
+    shards: Mapping[int, Sequence[ShardFile]],
+    world_size: int,
+    *,
+    job: str,
+) -> Path:
+    """Turns the staging directory into a checkpoint and returns its directory.
+
+    `shards` holds the flushed files of every rank, 0..world_size-1 (a rank may have none). Raises CommitRefused when a
+    higher generation has committed, when a rank's entry is missing, or when a file is absent or has another size;
+    OSError when the volume refuses. The staging directory then stays without a manifest.
+    """
+    name = CheckpointName(generation, round)
+    source, target = root / name.staging, root / str(name)
+    _refuse_stale(root, name)
+    manifest = Manifest(
+        job=job,
+        generation=str(generation),
+        round=round,
+        world_size=world_size,
+        mesh=Mesh(data=world_size),
+        created=datetime.now(UTC),
+        files=_checked_files(source, shards, world_size),
+    )
+    try:
+        with (source / FILE_NAME).open("xb") as file:
+            file.write(seal(manifest))
+            file.flush()
+            os.fsync(file.fileno())
+        sync_directory(source)
+        source.rename(target)
+    except OSError:
+        (source / FILE_NAME).unlink(missing_ok=True)
+        raise
+    sync_directory(root)
+    return target
+
+
+def candidates(root: Path) -> list[Candidate]:
+    """All committed directories, newest first; none when `root` does not exist. Raises OSError."""
+    return [_candidate(root, name) for name in _committed(root)]
+
+
+def newest(root: Path) -> Candidate | None:
+    """The newest candidate without a problem (checksums of its files are not read). Raises OSError."""
+    return next((found for found in (_candidate(root, name) for name in _committed(root)) if not found.problem), None)
+
+
+def prune(root: Path, keep: int) -> list[str]:
+    """Deletes all but the `keep` newest valid checkpoints, and staging directories older than the newest.
+
+    To be called after a commit only. Returns what could not be deleted, one message each.
+    """
+    if keep < 1:
+        raise ValueError(f"keep is {keep}: at least the newest checkpoint must stay")
+    valid = [found.name for found in candidates(root) if not found.problem][:keep]
+    if not valid:
+        return []
+    oldest_kept = valid[-1]
+    problems = []
+    for name in _committed(root) if len(valid) == keep else []:
+        if name < oldest_kept:
+            try:
+                (root / str(name)).rename(root / name.removed)
+            except OSError as error:
+                problems.append(f"could not delete checkpoint {name}: {error}")
+    for path in root.iterdir():
+        hidden = CheckpointName.parse_hidden(path.name)
+        if hidden is not None and hidden < valid[0]:
+            try:
+                shutil.rmtree(path)
+            except OSError as error:
+                problems.append(f"could not delete {path.name}: {error}")
+    return problems
+
+
+def sync_directory(path: Path) -> None:
+    """Makes the names in a directory durable. Raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        # Some network and user-space file systems keep names durable by themselves and refuse this.
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def _committed(root: Path) -> list[CheckpointName]:
+    """Newest first."""
+    try:
+        names = [CheckpointName.parse(path.name) for path in root.iterdir()]
+    except FileNotFoundError:
+        return []
+    return sorted((name for name in names if name is not None), reverse=True)
+
+
+def _candidate(root: Path, name: CheckpointName) -> Candidate:
+    path = root / str(name)
+    try:
+        manifest = unseal((path / FILE_NAME).read_bytes())
+    except FileNotFoundError:
+        return Candidate(name, path, None, "it has no manifest")
+    except OSError as error:
+        return Candidate(name, path, None, f"its manifest cannot be read: {error.strerror}")
+    except DamagedManifest as error:
+        return Candidate(name, path, None, str(error))
+    if (manifest.generation, manifest.round) != (str(name.generation), name.round):
+        return Candidate(name, path, None, "its manifest is of another checkpoint")
+    for file in manifest.files:
+        problem = _size_problem(path / file.path, file.size)
+        if problem:
+            return Candidate(name, path, None, problem)
+    return Candidate(name, path, manifest)
+
+
+def _refuse_stale(root: Path, name: CheckpointName) -> None:
+    committed = _committed(root)
+    if not committed:
+        return
+    if name.generation < committed[0].generation:
+        raise CommitRefused(
+            f"generation {name.generation} is older than {committed[0].generation}, which has committed"
+        )
+    if name in committed:
+        raise CommitRefused(f"checkpoint {name} is already committed")
+
+
+def _checked_files(
+    source: Path, shards: Mapping[int, Sequence[ShardFile]], world_size: int
+) -> tuple[ManifestFile, ...]:
+    if sorted(shards) != list(range(world_size)):
+        raise CommitRefused(f"expected the files of ranks 0..{world_size - 1}, got those of {sorted(shards)}")
+    files = []
+    for rank, own in sorted(shards.items()):
+        for shard in own:
+            if Path(shard.path).name != shard.path or shard.path in ("", "..", FILE_NAME):
+                raise CommitRefused(f"rank {rank}'s file {shard.path!r} is not a plain file name")
+            problem = _size_problem(source / shard.path, shard.size)
+            if problem:
+                raise CommitRefused(f"rank {rank}: {problem}")
+            files.append(ManifestFile(rank=rank, path=shard.path, size=shard.size, sha256=shard.sha256))
+    if len({file.path for file in files}) != len(files):
+        raise CommitRefused("two ranks wrote the same file")
+    return tuple(files)
+
+
+def _size_problem(path: Path, size: int) -> str:
+    try:
+        actual = path.stat().st_size
+    except OSError as error:
+        return f"file {path.name} is missing ({error.strerror})"
+    return "" if actual == size else f"file {path.name} has {actual} bytes, expected {size}"

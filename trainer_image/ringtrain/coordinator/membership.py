@@ -1,0 +1,207 @@
+"""Who trains with whom: the membership's rules as one pure function.
+
+A generation is entered when the store runs and every rank of every replica waits for one, and is left by all as soon
+as any of them is lost. Its number is higher than every number anybody has seen.
+"""
+
+from dataclasses import replace
+from datetime import datetime
+
+from ringtrain.contract.generation import Generation
+from ringtrain.contract.messages import (
+    Beat,
+    Broken,
+    Done,
+    Down,
+    Enter,
+    Failing,
+    Finished,
+    Hello,
+    Leave,
+    Ready,
+    Refused,
+    Report,
+    SaveFailed,
+    ShardsWritten,
+    Up,
+)
+from ringtrain.coordinator import saves
+from ringtrain.coordinator.notices import noticed
+from ringtrain.coordinator.state import (
+    Action,
+    AgentConnected,
+    AgentLost,
+    Close,
+    CommitEnded,
+    Event,
+    Member,
+    Received,
+    Send,
+    State,
+    Store,
+    StoreDown,
+    StoreUp,
+)
+
+Step = tuple[State, tuple[Action, ...]]
+
+
+class ProtocolError(ValueError):
+    """The peer is not an agent of this job, or sends what it must not: its connection is to be closed."""
+
+
+def step(state: State, event: Event, now: datetime) -> Step:
+    """What follows from `event`. Raises ProtocolError (the state then stays as it is)."""
+    match event:
+        case AgentConnected():
+            state, actions = _connected(state, event.connection, event.hello)
+        case AgentLost():
+            state, actions = _lost(state, event.connection, event.reason)
+        case Received():
+            state, actions = _received(state, event.connection, event.message, now)
+        case StoreUp():
+            state, actions = replace(state, store=Store(event.host, event.port)), ()
+        case StoreDown():
+            state, actions = leave(replace(state, store=None), f"the store ended: {event.reason}")
+        case CommitEnded():
+            state, actions = saves.ended(state, event.error, now)
+    state, more = _advance(state)
+    return state, actions + more
+
+
+def _connected(state: State, connection: int, hello: Hello) -> Step:
+    replica = hello.replica
+    if hello.job != state.job:
+        raise ProtocolError(f"an agent of job {hello.job!r} reached the coordinator of {state.job!r}")
+    if not 0 <= replica < state.replicas or hello.ranks != tuple(state.ranks(replica)):
+        raise ProtocolError(f"replica {replica} with ranks {hello.ranks} does not belong to {state.replicas} replicas")
+    known = state.epochs.get(replica, 0)
+    if hello.epoch < known:
+        reason = f"a pod of replica {replica} with epoch {known} is known, this one has epoch {hello.epoch}"
+        return state, (Send(connection, Refused(reason=reason)), Close(connection))
+    actions: tuple[Action, ...] = ()
+    old = state.members.get(replica)
+    if old is not None:
+        state, actions = _lost(state, old.connection, "it has connected anew")
+        actions = (Close(old.connection), *actions)
+    seen = Generation(max(hello.epoch, hello.known_epoch), -1)
+    state = replace(
+        state,
+        members={**state.members, replica: Member(connection, hello.epoch)},
+        epochs={**state.epochs, replica: hello.epoch},
+        highest=max(state.highest, seen),
+    )
+    if state.finished:
+        actions = (*actions, Send(connection, Finished()))
+    return state, actions
+
+
+def _lost(state: State, connection: int, reason: str) -> Step:
+    replica = _replica(state, connection)
+    if replica is None:
+        return state, ()
+    gone = frozenset(state.ranks(replica))
+    state = replace(
+        state,
+        members={index: member for index, member in state.members.items() if index != replica},
+        ready=state.ready - gone,
+        done=state.done - gone,
+        beats={rank: beat for rank, beat in state.beats.items() if rank not in gone},
+    )
+    return leave(state, f"replica {replica} is lost: {reason}")
+
+
+def _received(state: State, connection: int, message: Up, now: datetime) -> Step:
+    replica = _replica(state, connection)
+    if replica is None:
+        # Late words of a connection that was replaced.
+        return state, ()
+    if message.rank not in state.ranks(replica):
+        raise ProtocolError(f"replica {replica} speaks for rank {message.rank}, which is not its own")
+    match message:
+        case Beat():
+            return _beat(state, message), ()
+        case Ready():
+            return _ready(state, message)
+        case Broken():
+            if _is_current(state, message.generation):
+                return leave(state, f"a collective failed at rank {message.rank}: {message.reason}")
+            return state, ()
+        case ShardsWritten():
+            return saves.written(state, message) if _is_current(state, message.generation) else (state, ())
+        case SaveFailed():
+            return saves.failed(state, message, now) if _is_current(state, message.generation) else (state, ())
+        case Done():
+            return replace(state, done=state.done | {message.rank}, ready=state.ready - {message.rank}), ()
+        case Report():
+            return noticed(state, now, message.reason, f"rank {message.rank}: {message.message}", message.warning), ()
+        case Failing():
+            state = noticed(state, now, "RankFailing", f"rank {message.rank}: {message.message}")
+            return leave(state, f"rank {message.rank} fails: {message.message}")
+
+
+def _beat(state: State, beat: Beat) -> State:
+    state = replace(state, beats={**state.beats, beat.rank: beat})
+    leader = min(
+        (other.rank for other in state.beats.values() if _is_current(state, other.generation) and other.progress),
+        default=None,
+    )
+    return replace(state, progress=beat.progress) if leader == beat.rank else state
+
+
+def _ready(state: State, message: Ready) -> Step:
+    if message.after is not None:
+        state = replace(state, highest=max(state.highest, _parse(message.after)))
+    # Whoever asks for a generation has none: the current one has lost a member.
+    state, actions = leave(state, f"rank {message.rank} has left it")
+    rank = {message.rank}
+    return replace(state, ready=state.ready | rank, done=state.done - rank), actions
+
+
+def leave(state: State, reason: str) -> Step:
+    """Everybody leaves the current generation, if there is one."""
+    if state.generation is None:
+        return state, ()
+    message = Leave(generation=str(state.generation), reason=reason)
+    state = replace(state, generation=None, saves={}, given_up=frozenset())
+    return state, _to_all(state, message)
+
+
+def _advance(state: State) -> Step:
+    """What can begin now: a commit, the next generation, or the end."""
+    state, actions = saves.next_commit(state)
+    if state.finished or state.committing is not None:
+        # A commit's outcome must be settled before the job ends, and before members look for the newest checkpoint.
+        return state, actions
+    if len(state.done) == state.world_size:
+        return replace(state, finished=True, generation=None), (*actions, *_to_all(state, Finished()))
+    if state.generation is not None or state.store is None or len(state.ready) < state.world_size:
+        return state, actions
+    generation = Generation(state.highest.epoch, state.highest.attempt + 1)
+    enter = Enter(
+        generation=str(generation),
+        world_size=state.world_size,
+        store_host=state.store.host,
+        store_port=state.store.port,
+    )
+    state = replace(state, generation=generation, highest=generation, ready=frozenset())
+    return state, (*actions, *_to_all(state, enter))
+
+
+def _replica(state: State, connection: int) -> int | None:
+    return next((replica for replica, member in state.members.items() if member.connection == connection), None)
+
+
+def _is_current(state: State, generation: str | None) -> bool:
+    return generation is not None and state.generation is not None and _parse(generation) == state.generation
+
+
+def _parse(generation: str) -> Generation:
+    try:
+        return Generation.parse(generation)
+    except ValueError as error:
+        raise ProtocolError(str(error)) from None
+
+
+def _to_all(state: State, message: Down) -> tuple[Action, ...]:
+    return tuple(Send(member.connection, message) for _, member in sorted(state.members.items()))

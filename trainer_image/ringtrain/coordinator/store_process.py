@@ -1,0 +1,55 @@
+"""Keeps the generations' store running."""
+
+import asyncio
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+
+from ringtrain.coordinator.state import StoreDown, StoreUp
+from ringtrain.processes import Children
+
+_RESTART_DELAY = 1.0
+_logger = logging.getLogger(__name__)
+
+
+class StoreProcess:
+    """The store's process at `port`, started again whenever it ends. `tell` hears when it is up and down."""
+
+    def __init__(
+        self, children: Children, bind: str, host: str, port: int, tell: Callable[[StoreUp | StoreDown], None]
+    ) -> None:
+        self._children = children
+        self._bind = bind
+        self._host = host
+        self._port = port
+        self._tell = tell
+
+    async def run(self) -> None:
+        """For ever; the store ends when this is cancelled."""
+        while True:
+            exit_code = await self._run_once()
+            _logger.warning("the store ended with exit code %d", exit_code)
+            self._tell(StoreDown(f"exit code {exit_code}"))
+            await asyncio.sleep(_RESTART_DELAY)
+
+    async def _run_once(self) -> int:
+        command = [sys.executable, "-m", "ringtrain.runtime.store", f"--host={self._bind}", f"--port={self._port}"]
+        child = self._children.start(command, os.environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        output = child.process.stdout
+        assert output is not None and child.process.stdin is not None  # noqa: PT018
+        try:
+            reader = asyncio.StreamReader()
+            transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+                lambda: asyncio.StreamReaderProtocol(reader), output
+            )
+            try:
+                if await reader.readline():
+                    self._tell(StoreUp(self._host, self._port))
+                return await child.wait()
+            finally:
+                transport.close()
+        finally:
+            child.process.stdin.close()
+            child.kill()

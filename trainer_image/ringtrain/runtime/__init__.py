@@ -1,0 +1,1 @@
+"""What runs inside a rank: the session with its agent, and `ringtrain.run`."""

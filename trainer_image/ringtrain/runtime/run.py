@@ -1,0 +1,137 @@
+"""`ringtrain.run`: enters training code once per generation, in the same process, until the whole job is done."""
+
+import gc
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any, NoReturn
+
+import torch
+
+from ringtrain.comm.group import Group, form_group
+from ringtrain.contract.exit_codes import ExitCode
+from ringtrain.contract.generation import Generation
+from ringtrain.contract.messages import Enter
+from ringtrain.contract.phases import Phase
+from ringtrain.runtime import failure
+from ringtrain.runtime.context import Context
+from ringtrain.runtime.errors import BadConfiguration, Interrupted, JobFinished, PeersUnreachable
+from ringtrain.runtime.session import Session
+
+_MAXIMUM_BREAKS = 10
+"""Generations in a row that broke here and got no further than those before, until this replica gives up."""
+_COLLECTIVE_MARGIN = 60.0
+
+
+def run(train_fn: Callable[[Context], None]) -> None:
+    """Trains. `train_fn` is called again whenever the members have changed; it returns when all rounds are trained.
+
+    Returns once all ranks of the job are done. Ends the process with an exit code of the contract when `train_fn`
+    raises or the replica is asked to stop. Raises NoSession outside a TrainingJob.
+    """
+    session = Session.from_environment()
+    try:
+        _train(session, train_fn)
+    except Exception as error:
+        _exit(session, error)
+    session.close()
+
+
+def _train(session: Session, train_fn: Callable[[Context], None]) -> None:
+    device = _device(session)
+    state: dict[str, Any] = {}
+    breaks = furthest = 0
+    while True:
+        try:
+            enter = session.next_generation()
+        except JobFinished:
+            return
+        group: Group | None = None
+        context: Context | None = None
+        broken, finished = "", False
+        try:
+            group = _form_group(session, enter)
+            session.beat(Phase.COMPILING)
+            context = _context(session, enter, device, group, state)
+            train_fn(context)
+            session.done(session.progress.round if session.progress else context.round or 0)
+            session.wait_finished()
+            finished = True
+        except Interrupted:
+            pass
+        except RuntimeError as error:
+            if not failure.is_peer_loss(error):
+                raise
+            broken = str(error)
+        # Only now: inside `except`, the traceback's frames keep the group, and so its sockets, alive.
+        if broken:
+            session.broken(broken)
+            reached = context.round or 0 if context is not None else 0
+            breaks = 1 if reached > furthest else breaks + 1
+            furthest = max(furthest, reached)
+        context = None
+        gc.collect()
+        if group is not None:
+            group.destroy()
+        if finished:
+            return
+        if breaks >= _MAXIMUM_BREAKS:
+            raise PeersUnreachable(f"{breaks} generations in a row broke and got no further: {broken}")
+
+
+def _device(session: Session) -> torch.device:
+    """Raises BadConfiguration when there is no GPU for this rank."""
+    if session.environment.device == "cpu":
+        return torch.device("cpu")
+    if torch.cuda.device_count() <= session.local_rank:
+        raise BadConfiguration(
+            f"rank {session.rank} needs GPU {session.local_rank}, but this replica sees {torch.cuda.device_count()}: "
+            "ask for as many GPUs as procsPerReplica, or set device to cpu"
+        )
+    torch.cuda.set_device(session.local_rank)
+    return torch.device("cuda", session.local_rank)
+
+
+def _form_group(session: Session, enter: Enter) -> Group:
+    environment, timeouts = session.environment, session.environment.timeouts
+    # A peer may be silent for as long as its phase allows; its agent's probe judges it, not our time-out.
+    slowest = max(timeouts.compiling, timeouts.training, timeouts.checkpointing, timeouts.restoring)
+    session.beat(Phase.WAITING)
+    return form_group(
+        rank=session.rank,
+        world_size=enter.world_size,
+        store_host=enter.store_host,
+        store_port=enter.store_port,
+        generation=enter.generation,
+        device=environment.device,
+        address=environment.addresses.of(environment.replica),
+        timeout=timedelta(seconds=slowest + _COLLECTIVE_MARGIN),
+        poll=session.poll,
+    )
+
+
+def _context(session: Session, enter: Enter, device: torch.device, group: Group, state: dict[str, Any]) -> Context:
+    return Context(
+        session=session,
+        group=group,
+        generation=Generation.parse(enter.generation),
+        rank=session.rank,
+        world_size=enter.world_size,
+        local_rank=session.local_rank,
+        device=device,
+        environment=session.environment,
+        state=state,
+    )
+
+
+def _exit(session: Session, error: Exception) -> NoReturn:
+    code = failure.exit_code(error)
+    if code is not ExitCode.PREEMPTED:
+        traceback.print_exception(error)
+        session.failing(code, failure.message(error), session.progress.round if session.progress else None)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # Not sys.exit: tearing down groups whose peers have gone can block for minutes.
+    os._exit(code)
