@@ -2,29 +2,40 @@
 
 BINARIES="kube-apiserver kube-controller-manager kube-scheduler kubelet kube-proxy"
 
-unpack_binaries() {  # into $BIN: from $PACKED when that folder is there, else built from Debian's source package
-  local b
+# The API server needs patches/ (an unpatched one dies of the first custom resource). A folder's file `patched` tells with
+# which patches its API server was built.
+PATCHES=$(cat "$HERE"/patches/*.patch | sha256sum | cut -d' ' -f1)
+
+is_sound() {  # FOLDER BINARY
+  [ "$2" != kube-apiserver ] || [ "$(cat "$1/patched" 2>/dev/null)" = "$PATCHES" ]
+}
+
+get_binaries() {  # into $BIN, once per machine: from $PACKED where it has sound ones, else built
+  local b missing=()
   [ -z "${KUBE_BIN_DIR:-}" ] || return 0
-  if [ ! -d "$PACKED" ]; then
-    for b in $BINARIES; do [ -x "$BIN/$b" ] || { build_binaries; break; }; done
-    return
-  fi
-  check() { (cd "$BIN" && grep -v '\.xz$' "$PACKED/SHA256SUMS" | sha256sum -c --quiet --status); }
   mkdir -p "$BIN"
-  check 2>/dev/null && return
-  say "unpacking the Kubernetes binaries"
   for b in $BINARIES; do
-    xz -dc "$PACKED/$b.xz" >"$BIN/$b.part"
-    chmod 755 "$BIN/$b.part"
-    mv "$BIN/$b.part" "$BIN/$b"
+    if [ -x "$BIN/$b" ] && is_sound "$BIN" "$b"; then continue; fi
+    if [ -r "$PACKED/$b.xz" ] && is_sound "$PACKED" "$b"; then unpack "$b"; else missing+=("$b"); fi
   done
-  check || die "the unpacked binaries do not match $PACKED/SHA256SUMS"
+  [ ${#missing[@]} = 0 ] || build_binaries "${missing[@]}"
+  echo "$PATCHES" >"$BIN/patched"
+}
+
+unpack() {
+  xz -dc "$PACKED/$1.xz" >"$BIN/$1.part"
+  sed -n "s#  $1\$#  $BIN/$1.part#p" "$PACKED/SHA256SUMS" | sha256sum -c --status ||
+    die "$PACKED/$1.xz does not match $PACKED/SHA256SUMS"
+  chmod 755 "$BIN/$1.part"
+  mv "$BIN/$1.part" "$BIN/$1"
 }
 
 build_binaries() {
-  say "building the Kubernetes binaries, once: this takes about 15 minutes (log: $DIR/log/build-kubernetes.log)"
-  "$HERE/build-kubernetes" "$BIN" >"$DIR/log/build-kubernetes.log" 2>&1 </dev/null ||
-    die "build-kubernetes failed: $(tail -n 3 "$DIR/log/build-kubernetes.log")"
+  local log=$DIR/log/build-kubernetes.log
+  say "building $* from source, once per machine: 15 minutes or more (log: $log)"
+  "$HERE/build-kubernetes" "$BIN.build" "$@" >"$log" 2>&1 </dev/null || die "build-kubernetes failed: $(tail -n 3 "$log")"
+  mv "$BIN.build"/* "$BIN/"
+  rmdir "$BIN.build"
 }
 
 pause_image() {  # an image of one static binary that sleeps and reaps: catatonit -P

@@ -96,6 +96,21 @@ kill_node() {
   remove_cgroups "$1"
 }
 
+import_image() {  # I ARCHIVE-OR-LAYOUT
+  local ctr=(ctr -a "$(node_dir "$1")/containerd.sock" -n k8s.io) has
+  if [ -d "$2" ]; then
+    has=$("${ctr[@]}" content ls -q | sed 's#^sha256:#blobs/sha256/#')
+    (cd "$2" && find oci-layout index.json blobs -type f) | grep -vxF "$has" |
+      tar -C "$2" -cf - --files-from - | "${ctr[@]}" images import -
+  else
+    "${ctr[@]}" images import "$2"
+  fi
+  # what a name pointed to before lives on under its digest: let it go
+  "${ctr[@]}" images ls | awk '
+    $1 ~ /^sha256:/ {old[$1] = $3; next} {named[$3] = 1}
+    END {for (name in old) if (!(old[name] in named)) print name}' | xargs -r "${ctr[@]}" images rm
+}
+
 # ---- network shaping: both ways, kept over kill-node and start-node
 
 apply_shape() {  # I RATE [DELAY]
