@@ -18,7 +18,7 @@ RANKS = (
     RankStatus(rank=2, phase=Phase.TRAINING, beat_age=0.5, progress=PROGRESS),
     RankStatus(rank=3, phase=Phase.WAITING, beat_age=1.5),
 )
-BASE = (("job", "job"), ("namespace", "default"), ("replica", "1"))
+BASE = (("namespace", "default"), ("replica", "1"), ("training_job", "job"))
 
 Values = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 

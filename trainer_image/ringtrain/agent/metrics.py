@@ -32,7 +32,7 @@ class _ReplicaCollector(Collector):
     def collect(self) -> Iterable[GaugeMetricFamily | CounterMetricFamily]:
         sample = self._sample()
         labels = {
-            "job": sample.status.job,
+            "training_job": sample.status.job,
             "namespace": sample.namespace,
             "replica": str(sample.status.replica),
         }

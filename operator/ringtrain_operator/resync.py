@@ -1,0 +1,60 @@
+"""The resync loop: every job gets a pass now and then, whatever the watches deliver."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+
+from ringtrain_operator.api.spec import GROUP, PLURAL, VERSION
+from ringtrain_operator.cluster.api import ApiError, Json, KubernetesApi
+from ringtrain_operator.feed import Feed, Kind
+from ringtrain_operator.plan.names import LABEL_JOB
+
+WAIT_FOR_CRD_SECONDS = 2.0
+
+_logger = logging.getLogger(__name__)
+
+
+class Resync:
+    """Lists jobs, their pods and the nodes; only their metadata is read."""
+
+    def __init__(self, api: KubernetesApi, namespaces: Sequence[str], feed: Feed, clock: Callable[[], float]) -> None:
+        """No `namespaces`: all."""
+        self._api = api
+        self._namespaces = [f"/namespaces/{name}" for name in namespaces] or [""]
+        self._feed = feed
+        self._clock = clock
+
+    async def until_served(self) -> None:
+        """Waits until the API server knows TrainingJobs, and lets us list them."""
+        said = ""
+        while True:
+            try:
+                await self._list(Kind.JOBS)
+                return
+            except ApiError as error:
+                if said != (said := str(error)):
+                    _logger.warning("waiting for TrainingJobs to be served: %s", error)
+                await asyncio.sleep(WAIT_FOR_CRD_SECONDS)
+
+    async def run(self, seconds: float) -> None:
+        """For ever, every `seconds`."""
+        while True:
+            for kind in Kind:
+                try:
+                    asked = self._clock()
+                    self._feed.listed(kind, await self._list(kind), asked)
+                except ApiError as error:
+                    _logger.warning("%s could not be listed: %s", kind, error)
+            await asyncio.sleep(seconds)
+
+    async def _list(self, kind: Kind) -> list[Json]:
+        match kind:
+            case Kind.JOBS:
+                paths = [f"/apis/{GROUP}/{VERSION}{namespace}/{PLURAL}" for namespace in self._namespaces]
+            case Kind.PODS:
+                paths = [f"/api/v1{namespace}/pods" for namespace in self._namespaces]
+            case Kind.NODES:
+                paths = ["/api/v1/nodes"]
+        selector = LABEL_JOB if kind is Kind.PODS else ""
+        pages = [await self._api.list(path, selector, metadata_only=True) for path in paths]
+        return [item for page in pages for item in page]

@@ -1,0 +1,162 @@
+"""Pods, the operator and jobs go away in the middle of training."""
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from support.kube import Object
+from support.tools import CommandError
+from support.trial import Trial
+
+pytestmark = pytest.mark.cluster
+
+JOB = "job"
+
+
+@contextmanager
+def never_two_of_a_replica(trial: Trial, job: str) -> Iterator[None]:
+    """Looks all the time; a pod counts from its creation until it has ended or is gone."""
+    doubled: list[str] = []
+    stop = threading.Event()
+
+    def look() -> None:
+        while not stop.wait(0.1):
+            try:
+                pods = trial.live_pods(job)
+            except CommandError:
+                continue
+            replicas = Counter(pod["metadata"]["labels"]["ringtrain.io/replica"] for pod in pods)
+            if any(count > 1 for count in replicas.values()):
+                doubled.append(str([pod["metadata"]["name"] for pod in pods]))
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+    assert doubled == []
+
+
+def check_success(trial: Trial, rounds: int, restarts: int) -> Object:
+    status = trial.until_phase(JOB, "Succeeded", "Failed")
+    assert status["phase"] == "Succeeded", status
+    assert (status["round"], status["totalRounds"]) == (rounds, rounds)
+    assert status["restarts"] == restarts
+    assert len(status.get("failures", [])) == restarts
+    assert status["lastCheckpoint"]["round"] == rounds
+    return status
+
+
+def test_a_job_trains_to_its_end(trial: Trial) -> None:
+    trial.submit(JOB, trial.nano())
+    status = check_success(trial, rounds=60, restarts=0)
+    assert float(status["loss"]) < 5.5
+    row = trial.kube.kubectl("get", "tj", JOB)
+    assert "Succeeded" in row
+    assert "60/60" in row
+    assert {event["reason"] for event in trial.events(JOB)} >= {"Started", "Training", "Succeeded"}
+    trial.kube.kubectl("delete", "tj", JOB)
+    trial.until("nothing of the job stays", lambda: trial.children(JOB) == [])
+
+
+def test_a_deleted_pod_is_replaced(trial: Trial) -> None:
+    trial.submit(JOB, trial.nano())
+    trial.until_round(JOB, 10)
+    with never_two_of_a_replica(trial, JOB):
+        trial.kube.kubectl("delete", "pod", f"{JOB}-1-0", "--wait=false")
+        status = check_success(trial, rounds=60, restarts=1)
+    (failure,) = status["failures"]
+    assert failure["pod"] == f"{JOB}-1-0"
+    assert failure["replica"] == 1
+    assert failure["reason"] in ("PodDeleted", "Preempted")
+    assert not failure["counted"]
+
+
+def test_a_killed_rank_is_replaced(trial: Trial) -> None:
+    trial.submit(JOB, trial.nano())
+    trial.until_round(JOB, 10)
+    kill_rank(trial, f"{JOB}-1-0")
+    status = check_success(trial, rounds=60, restarts=1)
+    (failure,) = status["failures"]
+    assert (failure["reason"], failure["rank"], failure["counted"]) == ("Signal9", 1, True)
+
+
+def test_the_operator_is_killed_while_a_pod_is_replaced(trial: Trial) -> None:
+    trial.submit(JOB, trial.nano())
+    trial.until_round(JOB, 10)
+    with never_two_of_a_replica(trial, JOB):
+        trial.kube.kubectl("delete", "pod", f"{JOB}-1-0", "--wait=false")
+        # Killed again and again, at another point of the replacement each time.
+        for delay in (0.0, 0.2, 0.5, 1.0, 2.0):
+            trial.operator.kill()
+            trial.operator.start()
+            trial.until_operator_ready()
+            time.sleep(delay)
+        check_success(trial, rounds=60, restarts=1)
+    indices = [pod["metadata"]["labels"]["ringtrain.io/replica"] for pod in trial.pods(JOB)]
+    assert sorted(indices) == ["0", "1"]
+
+
+def test_a_pod_is_lost_while_the_operator_is_down(trial: Trial) -> None:
+    trial.submit(JOB, trial.nano())
+    trial.until_round(JOB, 10)
+    trial.operator.kill()
+    trial.kube.kubectl("delete", "pod", f"{JOB}-0-0", "--wait=true")
+    trial.operator.start()
+    check_success(trial, rounds=60, restarts=1)
+
+
+def test_a_job_deleted_while_the_operator_is_down_leaves_nothing(trial: Trial) -> None:
+    trial.submit(JOB, trial.nano(trainer={"rounds": 100000}))
+    trial.until_round(JOB, 1)
+    assert trial.children(JOB) == [
+        "PersistentVolumeClaim/job-checkpoints",
+        "Pod/job-0-0",
+        "Pod/job-1-0",
+        "Service/job",
+    ]
+    trial.operator.kill()
+    trial.kube.kubectl("delete", "tj", JOB, "--timeout=30s")
+    trial.until("nothing of the job stays", lambda: trial.children(JOB) == [])
+    trial.operator.start()
+    trial.until_operator_ready()
+    time.sleep(2 * 5.0)  # Two resyncs, in which nothing may come back.
+    assert trial.children(JOB) == []
+
+
+def test_a_job_made_anew_under_its_name_starts_over(trial: Trial) -> None:
+    trial.submit(JOB, trial.nano(trainer={"rounds": 100000}))
+    trial.until_round(JOB, 1)
+    trial.kube.kubectl("delete", "tj", JOB, "--wait=false")
+    trial.until("the job is gone", lambda: trial.kube.get("tj", JOB) is None)
+    trial.submit(JOB, trial.nano(trainer={"rounds": 20}))
+    check_success(trial, rounds=20, restarts=0)
+
+
+def test_a_spent_budget_fails_the_job(trial: Trial) -> None:
+    trial.submit(JOB, trial.nano(faultTolerance={"maxRestarts": 1}, trainer={"rounds": 100000}))
+    for epoch in (0, 1):
+        kill_rank(trial, f"{JOB}-1-{epoch}")
+    status = trial.until_phase(JOB, "Failed")
+    assert "maxRestarts" in status["message"]
+    assert status["restarts"] == 1
+    assert [failure["reason"] for failure in status["failures"]] == ["Signal9", "Signal9"]
+    trial.until("the healthy pod is stopped", lambda: trial.live_pods(JOB) == [])
+
+
+def test_the_operator_ends_cleanly(trial: Trial) -> None:
+    assert trial.operator.stop() == 0
+    trial.operator.start()
+    trial.until_operator_ready()
+
+
+def kill_rank(trial: Trial, pod: str) -> None:
+    trial.until_round(JOB, 1)
+    trial.until(f"{pod} runs", lambda: (trial.kube.get("pod", pod) or {}).get("status", {}).get("phase") == "Running")
+    trial.execute(pod, f"import os; os.kill({trial.rank(pod)['pid']}, 9)")
