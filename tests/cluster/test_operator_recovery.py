@@ -1,46 +1,18 @@
 """Pods, the operator and jobs go away in the middle of training."""
 
-import threading
 import time
-from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
 from support.kube import Object
-from support.tools import CommandError
-from support.trial import Trial
+from support.pod_history import PodHistory
+from support.trial import NANO, Trial
 
 pytestmark = pytest.mark.cluster
 
 JOB = "job"
-
-
-@contextmanager
-def never_two_of_a_replica(trial: Trial, job: str) -> Iterator[None]:
-    """Looks all the time; a pod counts from its creation until it has ended or is gone."""
-    doubled: list[str] = []
-    stop = threading.Event()
-
-    def look() -> None:
-        while not stop.wait(0.1):
-            try:
-                pods = trial.live_pods(job)
-            except CommandError:
-                continue
-            replicas = Counter(pod["metadata"]["labels"]["ringtrain.io/replica"] for pod in pods)
-            if any(count > 1 for count in replicas.values()):
-                doubled.append(str([pod["metadata"]["name"] for pod in pods]))
-
-    thread = threading.Thread(target=look)
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join()
-    assert doubled == []
+ROUNDS = NANO["trainer"]["rounds"]
 
 
 def check_success(trial: Trial, rounds: int, restarts: int) -> Object:
@@ -55,22 +27,23 @@ def check_success(trial: Trial, rounds: int, restarts: int) -> Object:
 
 def test_a_job_trains_to_its_end(trial: Trial) -> None:
     trial.submit(JOB, trial.nano())
-    status = check_success(trial, rounds=60, restarts=0)
+    status = check_success(trial, rounds=ROUNDS, restarts=0)
     assert float(status["loss"]) < 5.5
     row = trial.kube.kubectl("get", "tj", JOB)
     assert "Succeeded" in row
-    assert "60/60" in row
+    assert f"{ROUNDS}/{ROUNDS}" in row
     assert {event["reason"] for event in trial.events(JOB)} >= {"Started", "Training", "Succeeded"}
     trial.kube.kubectl("delete", "tj", JOB)
     trial.until("nothing of the job stays", lambda: trial.children(JOB) == [])
 
 
-def test_a_deleted_pod_is_replaced(trial: Trial) -> None:
+def test_a_deleted_pod_is_replaced(trial: Trial, tmp_path: Path) -> None:
     trial.submit(JOB, trial.nano())
     trial.until_round(JOB, 10)
-    with never_two_of_a_replica(trial, JOB):
+    with PodHistory(trial.kube, JOB, tmp_path / "pods") as history:
         trial.kube.kubectl("delete", "pod", f"{JOB}-1-0", "--wait=false")
-        status = check_success(trial, rounds=60, restarts=1)
+        status = check_success(trial, rounds=ROUNDS, restarts=1)
+    assert history.doubled() == []
     (failure,) = status["failures"]
     assert failure["pod"] == f"{JOB}-1-0"
     assert failure["replica"] == 1
@@ -82,23 +55,24 @@ def test_a_killed_rank_is_replaced(trial: Trial) -> None:
     trial.submit(JOB, trial.nano())
     trial.until_round(JOB, 10)
     kill_rank(trial, f"{JOB}-1-0")
-    status = check_success(trial, rounds=60, restarts=1)
+    status = check_success(trial, rounds=ROUNDS, restarts=1)
     (failure,) = status["failures"]
     assert (failure["reason"], failure["rank"], failure["counted"]) == ("Signal9", 1, True)
 
 
-def test_the_operator_is_killed_while_a_pod_is_replaced(trial: Trial) -> None:
+def test_the_operator_is_killed_while_a_pod_is_replaced(trial: Trial, tmp_path: Path) -> None:
     trial.submit(JOB, trial.nano())
     trial.until_round(JOB, 10)
-    with never_two_of_a_replica(trial, JOB):
+    with PodHistory(trial.kube, JOB, tmp_path / "pods") as history:
         trial.kube.kubectl("delete", "pod", f"{JOB}-1-0", "--wait=false")
         # Killed again and again, at another point of the replacement each time.
-        for delay in (0.0, 0.2, 0.5, 1.0, 2.0):
+        for delay in (0.0, 0.5, 2.0):
             trial.operator.kill()
             trial.operator.start()
             trial.until_operator_ready()
             time.sleep(delay)
-        check_success(trial, rounds=60, restarts=1)
+        check_success(trial, rounds=ROUNDS, restarts=1)
+    assert history.doubled() == []
     indices = [pod["metadata"]["labels"]["ringtrain.io/replica"] for pod in trial.pods(JOB)]
     assert sorted(indices) == ["0", "1"]
 
@@ -109,7 +83,7 @@ def test_a_pod_is_lost_while_the_operator_is_down(trial: Trial) -> None:
     trial.operator.kill()
     trial.kube.kubectl("delete", "pod", f"{JOB}-0-0", "--wait=true")
     trial.operator.start()
-    check_success(trial, rounds=60, restarts=1)
+    check_success(trial, rounds=ROUNDS, restarts=1)
 
 
 def test_a_job_deleted_while_the_operator_is_down_leaves_nothing(trial: Trial) -> None:

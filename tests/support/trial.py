@@ -19,7 +19,7 @@ NANO: Object = {
     "replicas": 2,
     "device": "cpu",
     "trainer": {
-        "rounds": 60,
+        "rounds": 150,
         "model": {"size": "nano", "contextLength": 32},
         "data": {"paths": ["{stdlib}/*.py"]},
         "batch": {"perRank": 4},
@@ -27,7 +27,7 @@ NANO: Object = {
     "resources": {"requests": {"cpu": "10m", "memory": "64Mi"}},
     "checkpoint": {"every": 5, "volume": {"claimTemplate": {"storage": "1Gi"}}},
 }
-"""A job that trains in seconds; its image is the trial's."""
+"""A job that trains in half a minute; its image is the trial's."""
 
 
 class Trial:
@@ -87,7 +87,7 @@ class Trial:
         return self.until(f"the rank of {pod} trains", trains)
 
     def until(self, what: str, condition: Callable[[], T | None]) -> T:
-        return self.kube.until(what, condition, timeout=PATIENCE)
+        return self.kube.until(what, condition, timeout=PATIENCE, every=1.0)
 
     def until_phase(self, job: str, *phases: str) -> Object:
         def reached() -> Object | None:
