@@ -1,5 +1,5 @@
 # Ringtrain's verbs. Each one sets up what it needs.
-.PHONY: setup demo test bench lint
+.PHONY: setup demo test lint
 
 # Cluster tests last: they take the longest.
 TESTS = $(filter-out tests/cluster/ tests/support/,$(sort $(wildcard tests/*/))) tests/cluster
@@ -20,6 +20,3 @@ lint: setup ## formatting, style, types and layers
 	.venv/bin/mypy
 	.venv/bin/mypy tests testbed
 	.venv/bin/lint-imports
-
-bench: setup ## the benchmarks; each prints one table
-	@for script in bench/*.py; do echo "== $$script"; .venv/bin/python "$$script" || exit; done

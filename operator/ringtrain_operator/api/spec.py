@@ -93,7 +93,8 @@ class FaultTolerance(ContractModel):
     max_restarts: int = Field(default=10, ge=0)
     """Restarts by failures that the job may spend before it is Failed. Preemptions are not counted."""
     timeouts: PhaseTimeouts = PhaseTimeouts()
-    """Longest time without a heartbeat, by phase. A rank that exceeds it is restarted."""
+    """Longest time without a heartbeat, by phase. A rank that exceeds it is restarted once the liveness probe has seen
+    it three times, 5 s apart."""
     node_loss_seconds: float = Field(default=30, ge=1)
     """Seconds a node may be not ready before its pods are given up, removed and replaced."""
 

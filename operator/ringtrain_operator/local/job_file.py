@@ -1,5 +1,6 @@
 """Reading a TrainingJob from a YAML file."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,23 @@ from ringtrain_operator.api.spec import GROUP, KIND, VERSION
 
 class BadJobFile(Exception):
     """The file holds no TrainingJob; the message says where and what to do."""
+
+
+class _Loader(yaml.SafeLoader):
+    """Reads what kubectl reads: 3e-3 is a number, and a key that stands twice is an error."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen = set()
+        for key, _ in node.value:
+            if key.value in seen:
+                raise yaml.MarkedYAMLError(problem=f"the key {key.value!r} stands twice", problem_mark=key.start_mark)
+            seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+"), list("-+0123456789")
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +46,7 @@ class JobFile:
 def read_job_file(path: Path) -> JobFile:
     """The one TrainingJob in `path`. Raises BadJobFile."""
     try:
-        documents = list(yaml.safe_load_all(path.read_text(encoding="utf-8")))
+        documents = list(yaml.load_all(path.read_text(encoding="utf-8"), _Loader))
     except OSError as error:
         raise BadJobFile(f"{path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
@@ -37,8 +55,10 @@ def read_job_file(path: Path) -> JobFile:
         mark = error.problem_mark or error.context_mark
         where = f"{path}:{mark.line + 1}:{mark.column + 1}" if mark else str(path)
         raise BadJobFile(f"{where}: not valid YAML: {error.problem or error.context}") from error
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError) as error:
         raise BadJobFile(f"{path}: not valid YAML: {error}") from error
+    except RecursionError as error:
+        raise BadJobFile(f"{path}: not valid YAML: nested too deeply") from error
     return _find_job(path, [document for document in documents if document is not None])
 
 

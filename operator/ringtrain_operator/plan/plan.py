@@ -188,7 +188,7 @@ def _judged(this: _Pass, status: TrainingJobStatus, obstacle: str) -> TrainingJo
 
 def _transition(before: TrainingJobStatus, after: TrainingJobStatus) -> tuple[Event, ...]:
     if after.phase is JobPhase.RUNNING and before.phase is not JobPhase.RUNNING:
-        return (Event("Normal", "Training", f"{after.message}, from round {after.round}"),)
+        return (Event("Normal", "Training", after.message),)
     return ()
 
 

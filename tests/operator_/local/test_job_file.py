@@ -23,6 +23,11 @@ def test_reads_name_namespace_and_raw_spec(tmp_path: Path) -> None:
     assert (job.name, job.namespace, job.spec, job.ignored) == ("small", "default", {"image": "x"}, ())
 
 
+def test_numbers_are_read_as_kubectl_reads_them(tmp_path: Path) -> None:
+    job = read_job_file(write(tmp_path, GOOD.replace("image: x", "a: 3e-3, b: -1E5, c: 1e, d: e3")))
+    assert job.spec == {"a": 3e-3, "b": -1e5, "c": "1e", "d": "e3"}
+
+
 def test_other_objects_of_the_file_are_named(tmp_path: Path) -> None:
     job = read_job_file(write(tmp_path, f"kind: Namespace\n---\n{GOOD}---\n"))
     assert job.name == "small"
@@ -35,6 +40,9 @@ def test_other_objects_of_the_file_are_named(tmp_path: Path) -> None:
         ("spec: {a: 1\nkind: [", r"job\.yaml:2:\d+: not valid YAML"),
         ("a: b\n  c: d\n", r"job\.yaml:2:4: not valid YAML: mapping values are not allowed here"),
         ("", "no object of kind TrainingJob: the file is empty"),
+        ("a: 1\na: 2\n", r"job\.yaml:2:1: not valid YAML: the key 'a' stands twice"),
+        ("a: 2020-99-99\n", "not valid YAML: month must be in 1"),
+        ("[" * 5000, "nested too deeply"),
         ("- 1\n", "expected a TrainingJob object, found list"),
         ("kind: Job\n", "no object of kind TrainingJob: found kind Job"),
         (f"{GOOD}---\n{GOOD}", "holds 2 objects"),
