@@ -125,7 +125,7 @@ def test_health_and_metrics_of_the_operator(trial: Trial) -> None:
     trial.until_phase(JOB, "Succeeded")
     assert trial.operator.get(trial.operator.health_port, "/healthz") == (200, "ok\n")
     _, text = trial.operator.get(trial.operator.metrics_port, "/metrics")
-    labels = f'job="{JOB}",namespace="{trial.kube.namespace}"'
+    labels = f'namespace="{trial.kube.namespace}",training_job="{JOB}"'
     assert f"ringtrain_job_round{{{labels}}} 150.0" in text
     assert f'ringtrain_job_phase{{{labels},phase="Succeeded"}} 1.0' in text
     assert 'ringtrain_operator_reconcile_total{result="success"}' in text
