@@ -3,7 +3,7 @@ import socket
 
 from prometheus_client import CollectorRegistry, Counter
 
-from ringtrain_operator.local.fetch import get
+from ringtrain_operator.fetch import get
 from ringtrain_operator.server import health_routes, metrics_routes, serve
 
 

@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from ringtrain.contract.addresses import AGENT_PORT
 from ringtrain.contract.report import AgentStatus, JobReport
-from ringtrain_operator.local.fetch import get
+from ringtrain_operator.fetch import get
 from ringtrain_operator.plan.observed import Pod
 
 ANSWER_SECONDS = 1.5

@@ -14,8 +14,8 @@ from ringtrain.contract.addresses import AGENT_PORT
 from ringtrain.contract.report import AgentStatus
 from ringtrain_operator.api.status import TrainingJobStatus
 from ringtrain_operator.cluster.protocol import Cluster, Conflict
+from ringtrain_operator.fetch import get
 from ringtrain_operator.local.container import Machine, localize
-from ringtrain_operator.local.fetch import get
 from ringtrain_operator.local.kubelet import PodFiles, PodProcess
 from ringtrain_operator.local.run_directory import RunDirectory
 from ringtrain_operator.plan.observed import Job, JobKey, Observed, Pod, PodPhase

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from ringtrain_operator.fetch import get
 from ringtrain_operator.local import processes
 from ringtrain_operator.local.container import POD_UID, Container
-from ringtrain_operator.local.fetch import get
 from ringtrain_operator.local.probes import Probe, Verdict
 from ringtrain_operator.plan.observed import Pod, PodPhase
 

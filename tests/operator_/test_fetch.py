@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from ringtrain_operator.local.fetch import get
+from ringtrain_operator.fetch import get
 
 
 async def fetch_from(answer: bytes | None) -> tuple[int, bytes]:
