@@ -108,6 +108,14 @@ def test_any_loss_makes_all_leave_at_once(loss: Event) -> None:
     assert left == ({0} if isinstance(loss, AgentLost | AgentConnected) else {0, 1})
 
 
+def test_the_loss_of_a_store_in_use_is_told() -> None:
+    state, _ = run(training(), StoreDown("exit code -9"))
+    assert [(notice.reason, notice.message) for notice in state.notices] == [
+        ("StoreLost", "the store of generation 0.0 ended: exit code -9")
+    ]
+    assert run(fresh(), StoreDown("exit code 1"))[0].notices == ()
+
+
 def test_a_broken_collective_of_an_earlier_generation_is_old_news() -> None:
     state, actions = run(training(), Received(1, Broken(rank=1, generation="0.7", reason="")))
     assert (state, actions) == (training(), [])

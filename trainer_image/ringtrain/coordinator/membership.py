@@ -62,6 +62,10 @@ def step(state: State, event: Event, now: datetime) -> Step:
         case StoreUp():
             state, actions = replace(state, store=Store(event.host, event.port)), ()
         case StoreDown():
+            if state.generation is not None:
+                state = noticed(
+                    state, now, "StoreLost", f"the store of generation {state.generation} ended: {event.reason}"
+                )
             state, actions = leave(replace(state, store=None), f"the store ended: {event.reason}")
         case CommitEnded():
             state, actions = saves.ended(state, event.error, now)
