@@ -83,7 +83,8 @@ def kube(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Kube]:
     found.kubectl("create", "namespace", found.namespace)
     request.node.stash[_kube] = found
     yield found
-    found.delete("namespace", found.namespace)
+    # Pods take their grace to end: the next test, in another namespace, need not wait for it.
+    found.delete("namespace", found.namespace, "--wait=false")
     if cluster.is_testbed:
         cluster.testbed("reclaim")
 
