@@ -79,6 +79,8 @@ def _train_rounds(context: Context, config: TrainerConfig, trainer: Trainer) -> 
     settings = context.environment.checkpoint
     while trainer.round < config.rounds:
         phase = Phase.COMPILING if context.round is None else Phase.TRAINING
+        # A hang from here on is one of the round, not of the checkpoint before it.
+        context.beat(phase)
         context.round_started(trainer.round + 1)
         trainer.begin_round()
         while trainer.micro_batches < config.batch.accumulation:
