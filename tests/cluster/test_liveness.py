@@ -1,6 +1,7 @@
 """Pod liveness is the heartbeat: a rank that hangs ends its own pod, and nobody else's."""
 
 import time
+from signal import SIGSTOP
 
 import pytest
 
@@ -43,9 +44,7 @@ def check_hang(trial: Trial) -> Object:
 
 def test_a_stopped_rank_is_a_hang(trial: Trial) -> None:
     trial.submit(JOB, trial.nano(faultTolerance=TOLERANCE))
-    trial.until_round(JOB, 10)
-    rank = trial.rank(f"{JOB}-1-0")
-    trial.execute(f"{JOB}-1-0", f"import os, signal; os.kill({rank['pid']}, signal.SIGSTOP)")
+    trial.signal_rank(f"{JOB}-1-0", SIGSTOP, rounds=10)
     status = check_hang(trial)
     assert (status["round"], status["restarts"]) == (150, 1)
     assert any(event["reason"] == "Hang" for event in trial.events(JOB))
@@ -58,8 +57,8 @@ def test_training_code_that_spins_is_a_hang(trial: Trial) -> None:
 
 
 def test_an_absent_pod_fails_no_other_pods_probe(trial: Trial) -> None:
-    trial.submit(JOB, trial.nano(replicas=3, faultTolerance=TOLERANCE))
-    trial.until_round(JOB, 10)
+    trial.submit(JOB, trial.nano(replicas=3, faultTolerance=TOLERANCE, trainer={"rounds": 300}))
+    trial.until_trained(f"{JOB}-2-0", 10)
     before = uids(trial)
     # The replacement is refused for much longer than a rank in training may be silent.
     trial.kube.apply(

@@ -19,7 +19,8 @@ def test_a_job_trains(plain: Finished, runs: Runs) -> None:
     losses = re.findall(r"^round \d+/15 loss (\S+)", runs.log("plain", "plain-0-0"), re.MULTILINE)
     assert len(losses) == 15
     assert float(losses[-1]) < float(losses[0])
-    assert re.search(r"^\d\d:\d\d:\d\d Running  round \d+/15", plain.output, re.MULTILINE)
+    # A run as short as this one may have ended before its first line of progress.
+    assert re.search(r"^\d\d:\d\d:\d\d (Running|Succeeded)  round \d+/15", plain.output, re.MULTILINE)
     assert [path.name for path in runs.checkpoints("plain")] == [f"round-{n:08d}.gen-0.0" for n in (5, 10, 15)]
 
 

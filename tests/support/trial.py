@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from copy import deepcopy
+from signal import Signals
 from typing import Any, TypeVar
 
 from ringtrain.contract.addresses import AGENT_PORT
@@ -27,7 +28,25 @@ NANO: Object = {
     "resources": {"requests": {"cpu": "10m", "memory": "64Mi"}},
     "checkpoint": {"every": 5, "volume": {"claimTemplate": {"storage": "1Gi"}}},
 }
-"""A job that trains in half a minute; its image is the trial's."""
+"""A job that trains in half a minute at most; its image is the trial's."""
+
+WHEN_TRAINED = """
+import json, subprocess, time, urllib.request
+deadline = time.monotonic() + 30
+while time.monotonic() < deadline:
+    (rank,) = json.load(urllib.request.urlopen("{url}"))["ranks"] or [{{"phase": "none"}}]
+    if rank["phase"] == "training" and (rank["progress"] or {{"round": 0}})["round"] >= {rounds}:
+        {act}
+        print("ready")
+        break
+    time.sleep(0.02)
+"""
+
+DELAYED_SIGNAL = """subprocess.Popen(
+            ["sh", "-c", "sleep 0.3; kill -{signal} " + str(rank["pid"])],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )"""
+"""Delayed, so that the command in the pod is over before the pod may end."""
 
 
 class Trial:
@@ -71,20 +90,19 @@ class Trial:
     def events(self, job: str) -> list[Object]:
         return self.kube.all("events", field_selector=f"involvedObject.name={job}")
 
-    def execute(self, pod: str, code: str) -> str:
-        """What Python code prints in the pod's training container."""
-        return self.kube.exec(pod, "python", "-c", code)
+    def until_trained(self, pod: str, rounds: int) -> None:
+        """Until the pod's rank has finished so many rounds; it looks from inside, for jobs are quicker than kubectl."""
+        self._when_trained(pod, rounds, "pass")
 
-    def rank(self, pod: str) -> Object:
-        """What the agent says of the pod's only rank, once it trains."""
-        url = f"http://127.0.0.1:{AGENT_PORT}/status"
-        ask = f"import urllib.request as r; print(r.urlopen('{url}').read().decode())"
+    def signal_rank(self, pod: str, signal: Signals, rounds: int = 1) -> None:
+        """As soon as the pod's rank has finished so many rounds and is in the training phase."""
+        self._when_trained(pod, rounds, DELAYED_SIGNAL.format(signal=signal.value))
 
-        def trains() -> Object | None:
-            ranks = json.loads(self.execute(pod, ask)).get("ranks", [])
-            return next((rank for rank in ranks if rank["phase"] == "training"), None)
-
-        return self.until(f"the rank of {pod} trains", trains)
+    def _when_trained(self, pod: str, rounds: int, act: str) -> None:
+        code = WHEN_TRAINED.format(url=f"http://127.0.0.1:{AGENT_PORT}/status", rounds=rounds, act=act)
+        self.until(
+            f"the rank of {pod} trained {rounds} rounds", lambda: "ready" in self.kube.exec(pod, "python", "-c", code)
+        )
 
     def until(self, what: str, condition: Callable[[], T | None]) -> T:
         return self.kube.until(what, condition, timeout=PATIENCE, every=1.0)
