@@ -4,8 +4,6 @@
 by reading the newest checkpoint, and keeps nothing of the old members.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import torch
@@ -15,13 +13,11 @@ import ringtrain
 from ringtrain.checkpoint.reader import Reader
 from ringtrain.checkpoint.state import State
 from ringtrain.checkpoint.writer import Writer
-from ringtrain.comm.meter import Meter
 from ringtrain.comm.reducer import Reducer
 from ringtrain.contract.report import Progress
 
 ROUNDS = 300
 POINTS_PER_RANK = 256
-BUCKET_BYTES = 2**20
 
 
 def train(context: ringtrain.Context) -> None:
@@ -30,11 +26,12 @@ def train(context: ringtrain.Context) -> None:
     model = nn.Sequential(nn.Linear(2, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 1))
     model.to(context.device)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
-    first = restore(context, model, optimizer) + 1
-    with reducer_of(context, model) as reducer:
+    with Reducer(model, context.group, context.environment.communication) as reducer:
+        first = restore(context, model, optimizer, reducer) + 1
         for round_number in range(first, ROUNDS + 1):
             # A heartbeat; it also notices at once when another replica was lost.
             context.round_started(round_number)
+            reducer.begin_round(round_number)
             points, inside = batch(context, round_number)
             loss = nn.functional.binary_cross_entropy_with_logits(model(points).squeeze(1), inside, reduction="sum")
             loss.backward()
@@ -44,7 +41,7 @@ def train(context: ringtrain.Context) -> None:
             optimizer.zero_grad(set_to_none=True)
             progress = Progress(round=round_number, total_rounds=ROUNDS, loss=totals.loss / totals.weight)
             context.beat(progress=progress)
-            save(context, round_number, model, optimizer)
+            save(context, round_number, model, optimizer, reducer)
 
 
 def batch(context: ringtrain.Context, round_number: int) -> tuple[Tensor, Tensor]:
@@ -57,16 +54,7 @@ def batch(context: ringtrain.Context, round_number: int) -> tuple[Tensor, Tensor
     return points.to(context.device), inside.to(context.device)
 
 
-@contextmanager
-def reducer_of(context: ringtrain.Context, model: nn.Module) -> Iterator[Reducer]:
-    reducer = Reducer(model, context.group, BUCKET_BYTES, Meter())
-    try:
-        yield reducer
-    finally:
-        reducer.close()
-
-
-def restore(context: ringtrain.Context, model: nn.Module, optimizer: torch.optim.Optimizer) -> int:
+def restore(context: ringtrain.Context, model: nn.Module, optimizer: torch.optim.Optimizer, reducer: Reducer) -> int:
     """Loads the newest checkpoint that all ranks can read; the rounds that it holds."""
     settings = context.environment.checkpoint
     if settings is None:
@@ -76,16 +64,25 @@ def restore(context: ringtrain.Context, model: nn.Module, optimizer: torch.optim
         return 0
     model.load_state_dict(restored.state.replicated["model"])
     optimizer.load_state_dict(restored.state.replicated["optimizer"])
+    # What compression has lost so far is this rank's own; another number of ranks starts without it.
+    if restored.state.local is not None:
+        reducer.load_residuals(restored.state.local["residuals"])
     return restored.round
 
 
-def save(context: ringtrain.Context, round_number: int, model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+def save(
+    context: ringtrain.Context,
+    round_number: int,
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    reducer: Reducer,
+) -> None:
     settings = context.environment.checkpoint
     if settings is None or (round_number % settings.every and round_number != ROUNDS):
         return
     writer = Writer(Path(settings.directory), context.session, context.generation, context.world_size)
     state = {"model": dict(model.state_dict()), "optimizer": optimizer.state_dict()}
-    writer.save(round_number, State(replicated=state, local={}))
+    writer.save(round_number, State(replicated=state, local={"residuals": reducer.residuals()}))
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ CLUSTERWIDE: set[Rule] = {("", "nodes", verb) for verb in ("get", "list", "watch
 NAMESPACED: set[Rule] = {
     *(("ringtrain.io", "trainingjobs", verb) for verb in ("get", "list", "watch")),
     ("ringtrain.io", "trainingjobs/status", "update"),
+    ("", "namespaces", "get"),
     *(("", "pods", verb) for verb in ("get", "list", "watch", "create", "delete")),
     *(("", resource, verb) for resource in ("services", "persistentvolumeclaims") for verb in ("get", "create")),
     *(("", "events", verb) for verb in ("create", "patch")),

@@ -127,6 +127,9 @@ def test_the_example_survives_a_kill_a_deletion_and_the_loss_of_a_node(
     assert ended["lastCheckpoint"]["round"] == 800
     assert ended["restarts"] == len(ended["failures"]) == after["restarts"]
     assert float(ended["loss"]) < 3.0
+    assert ended["communication"]["codec"].startswith("zfp-")
+    assert float(ended["communication"]["ratio"]) > 4
+    assert ended["communication"]["share"].endswith("%")
 
     cluster.start_node(lost)
     assert lost in ready_nodes(kube)
@@ -168,5 +171,11 @@ def test_prometheus_sees_the_training(operator: Kube, kube: Kube, images: Images
     assert prometheus.until(f"ringtrain_loss{{{labels}}} > 0", PATIENCE)
     beats = prometheus.until(f"count(ringtrain_heartbeat_age_seconds{{{labels}}}) == 3", PATIENCE)
     assert list(beats.values()) == [3.0]
+    sent, raw = (
+        prometheus.until(f'sum(ringtrain_communication_{kind}_bytes_total{{{labels},link="inter"}}) > 0', PATIENCE)
+        for kind in ("sent", "raw")
+    )
+    # The first rounds of a job may be less compressed; vectors never are.
+    assert sum(sent.values()) < sum(raw.values())
     told = f'ringtrain_job_round{{exported_namespace="{kube.namespace}",training_job="{JOB}"}} > 0'
     assert len(prometheus.until(told, PATIENCE)) == 1

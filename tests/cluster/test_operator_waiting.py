@@ -15,6 +15,8 @@ pytestmark = pytest.mark.cluster
 
 JOB = "job"
 GPU = "example.com/gpu"
+SHORT = {"rounds": 10}
+"""A trainer, for what matters before training."""
 
 
 def messages(trial: Trial) -> list[str]:
@@ -41,16 +43,19 @@ def test_gpu_pods_wait_until_there_are_gpus(trial: Trial, cluster: Cluster) -> N
         cluster.advertise(node, GPU, 0)
 
 
-def test_an_unknown_image_is_told(trial: Trial) -> None:
-    trial.submit(JOB, trial.nano(image="localhost/no-such-image:1"))
+def test_an_unknown_image_is_told_and_can_be_corrected(trial: Trial) -> None:
+    trial.submit(JOB, trial.nano(image="localhost/no-such-image:1", trainer=SHORT))
     # The pods back off at different times; both do in the end.
     trial.until("the status tells of both", lambda: "replicas 0-1: ImagePullBackOff" in trial.message(JOB))
     assert "localhost/no-such-image:1" in trial.message(JOB)
     assert trial.status(JOB)["phase"] == "Pending"
+    trial.submit(JOB, trial.nano(trainer=SHORT))
+    status = trial.until_phase(JOB, "Succeeded", "Failed")
+    assert (status["phase"], status["countedRestarts"]) == ("Succeeded", 0)
 
 
 def test_a_missing_claim_is_waited_for_without_any_pod(trial: Trial) -> None:
-    trial.submit(JOB, trial.nano(checkpoint={"volume": {"claimName": "team"}}))
+    trial.submit(JOB, trial.nano(checkpoint={"volume": {"claimName": "team"}}, trainer=SHORT))
     trial.until("the status tells of the claim", lambda: "team" in trial.message(JOB))
     assert trial.pods(JOB) == []
     trial.kube.apply(
@@ -72,7 +77,7 @@ def test_a_quota_that_refuses_pods_is_told(trial: Trial) -> None:
     trial.until(
         "the quota works", lambda: "pods" in trial.kube.kubectl("get", "quota", "few", "-o", "jsonpath={.status.hard}")
     )
-    trial.submit(JOB, trial.nano())
+    trial.submit(JOB, trial.nano(trainer=SHORT))
     trial.until("the status tells of the quota", lambda: "exceeded quota" in trial.message(JOB))
     assert any("exceeded quota" in message for message in messages(trial))
     trial.kube.kubectl("delete", "quota", "few")
@@ -115,18 +120,18 @@ def last_field(path: str) -> str:
 
 
 def test_a_corrected_spec_goes_on(trial: Trial) -> None:
-    trial.submit(JOB, trial.nano(template={"spec": {"hostNetwork": True}}))
+    trial.submit(JOB, trial.nano(template={"spec": {"hostNetwork": True}}, trainer=SHORT))
     trial.until_phase(JOB, "Invalid")
-    trial.submit(JOB, trial.nano(template={"spec": {}}))
+    trial.submit(JOB, trial.nano(template={"spec": {}}, trainer=SHORT))
     trial.until_phase(JOB, "Succeeded")
 
 
 def test_health_and_metrics_of_the_operator(trial: Trial) -> None:
-    trial.submit(JOB, trial.nano())
+    trial.submit(JOB, trial.nano(trainer=SHORT))
     trial.until_phase(JOB, "Succeeded")
     assert trial.operator.get(trial.operator.health_port, "/healthz") == (200, "ok\n")
     labels = {"namespace": trial.kube.namespace, "training_job": JOB}
-    assert sample(trial, "ringtrain_job_round", labels) == 150
+    assert sample(trial, "ringtrain_job_round", labels) == SHORT["rounds"]
     assert sample(trial, "ringtrain_job_phase", labels | {"phase": "Succeeded"}) == 1
     assert (sample(trial, "ringtrain_operator_reconcile_total", {"result": "success"}) or 0) > 3
     trial.kube.kubectl("delete", "tj", JOB)

@@ -20,6 +20,7 @@ spec:
   image: localhost/ringtrain-trainer:dev
   replicas: 3
   device: cpu
+  communication: {{inter: {inter}}}
   trainer:
     rounds: {rounds}
     model: {{size: nano, layers: 1, contextLength: 32}}
@@ -53,12 +54,13 @@ class Finished:
 class Run:
     """A started `ringtrain run`, its output in a file."""
 
-    def __init__(self, folder: Path, name: str, arguments: tuple[str, ...]) -> None:
+    def __init__(self, folder: Path, name: str, arguments: tuple[str, ...], shell: str) -> None:
         self.name = name
+        command = [sys.executable, "-c", "from ringtrain_operator.cli import main; main()", "run", *arguments]
         self._log = folder / f"{name}-{time.monotonic_ns()}.log"
         with self._log.open("wb") as output:
             self.process = subprocess.Popen(
-                [sys.executable, "-c", "from ringtrain_operator.cli import main; main()", "run", *arguments],
+                ["bash", "-c", shell, "bash", *command] if shell else command,
                 cwd=folder,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
@@ -109,10 +111,18 @@ class Runs:
         (folder / "text").mkdir()
         (folder / "text" / "beer.txt").write_text(TEXT)
 
-    def start(self, *arguments: str, name: str, rounds: int = 15, training_timeout: float = 60) -> Run:
+    def start(
+        self, *arguments: str, name: str, rounds: int = 15, training_timeout: float = 60, shell: str = "",
+        inter: str = "gloo",
+    ) -> Run:  # fmt: skip
+        """`shell` is the line of bash that runs the command "$@", if any."""
         file = self.folder / f"{name}.yaml"
-        file.write_text(JOB.format(name=name, rounds=rounds, training_timeout=training_timeout))
-        run = Run(self.folder, name, ("-f", file.name, *arguments))
+        file.write_text(JOB.format(name=name, rounds=rounds, training_timeout=training_timeout, inter=inter))
+        return self.start_file(file.name, *arguments, name=name, shell=shell)
+
+    def start_file(self, file: str, *arguments: str, name: str, shell: str = "") -> Run:
+        """Runs the job `name` of a file in the folder."""
+        run = Run(self.folder, name, ("-f", file, *arguments), shell)
         self._started.append(run)
         return run
 

@@ -2,6 +2,7 @@
 
 import re
 import signal
+import subprocess
 
 import pytest
 
@@ -47,7 +48,8 @@ def test_a_bad_configuration_fails_at_once(runs: Runs) -> None:
     assert failed.fact("restarts") == "0, counted against the budget: 0"
     assert "misconfigured-2-0 BadConfiguration (exit code 78)" in failed.fact("failure")
     assert re.search(r"^last lines of .*/misconfigured-2-0/log:$", failed.output, re.MULTILINE)
-    assert re.search(r"^Failed: ", failed.output, re.MULTILINE)
+    assert re.search(r"^Failed: .*\(.*/misconfigured/pods/misconfigured-2-0/log\)$", failed.output, re.MULTILINE)
+    assert "kubectl" not in failed.output
 
 
 def test_a_flipped_byte_in_the_newest_checkpoint_costs_only_that_checkpoint(plain: Finished, runs: Runs) -> None:
@@ -98,3 +100,45 @@ def test_a_killed_runner_leaves_no_process(runs: Runs) -> None:
     run.process.kill()
     run.finish()
     run.wait_until_no_process()
+
+
+def test_when_nobody_reads_the_output_the_job_ends_like_an_interrupted_one(runs: Runs) -> None:
+    run = runs.start(name="piped", rounds=ENDLESS, shell='set -o pipefail; "$@" | head -n 3')
+    piped = run.finish()
+    assert piped.code == 130, piped.output
+    assert "standard output was closed, so the job was stopped: run it again to go on" in piped.output
+    assert "Traceback" not in piped.output
+    assert run.processes() == []
+
+
+def test_a_run_directory_that_is_deleted_ends_the_job(runs: Runs) -> None:
+    run = runs.start(name="deleted", rounds=ENDLESS)
+    run.wait_for(r"Running .* round \d+")
+    directory = runs.folder / ".ringtrain" / "deleted"
+    # A rank may be writing a checkpoint into it.
+    directory.rename(runs.folder / "elsewhere")
+    deleted = run.finish()
+    assert deleted.code == 1, deleted.output
+    assert f"error: {directory} was deleted or replaced while the job ran in it" in deleted.output
+    assert "Traceback" not in deleted.output
+    assert run.processes() == []
+
+
+# In a mount namespace of its own nothing is left behind.
+FILL = "mount -t tmpfs -o size=16k none full && dd if=/dev/zero of=full/fill status=none"
+FULL = f'unshare --mount sh -c \'{FILL}; exec "$@"\' sh "$@"'
+
+
+def test_a_full_disk_costs_checkpoints_logs_and_status_but_not_the_training(runs: Runs) -> None:
+    (runs.folder / "full").mkdir()
+    if subprocess.run(
+        ["unshare", "--mount", "mount", "-t", "tmpfs", "none", runs.folder / "full"], check=False
+    ).returncode:
+        pytest.skip("file systems cannot be mounted here")
+    run = runs.start("--directory", "full", "--fault", "kill:rank=1,round=8", name="cramped", shell=FULL)
+    cramped = run.finish()
+    assert cramped.code == 0, cramped.output
+    assert cramped.fact("rounds") == "15 of 15"
+    assert cramped.fact("restarts") == "1, counted against the budget: 1"
+    assert f"no space left on {runs.folder}/full/cramped" in cramped.output
+    assert re.search(r"CheckpointFailed: .*round 5 .*No space left on device", cramped.output)

@@ -3,7 +3,8 @@ import asyncio
 import pytest
 
 from operator_.plan.builders import KEY, NOW
-from operator_.plan.hostile import ApiDown, HostileCluster, Killed, Trouble, World
+from operator_.plan.hostile_cluster import ApiDown, HostileCluster, Killed, Trouble
+from operator_.plan.hostile_world import World
 from ringtrain_operator.plan.observed import JobKey
 from ringtrain_operator.reconcile import Pass, reconcile
 

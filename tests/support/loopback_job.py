@@ -19,6 +19,7 @@ from ringtrain.contract.environment import CheckpointSettings, ReplicaEnvironmen
 from ringtrain.contract.faults import parse_faults
 from ringtrain.contract.phases import Phase, PhaseTimeouts
 from ringtrain.contract.report import AgentStatus, TerminationMessage
+from support.environments import replica_environment
 
 LOOP_SCRIPT = Path(__file__).parent / "loop_script.py"
 PATIENCE = 240.0
@@ -52,15 +53,13 @@ class LoopbackJob:
         self._logs: list[IO[bytes]] = []
 
     def environment(self, replica: int, epoch: int = 0) -> ReplicaEnvironment:
-        return ReplicaEnvironment(
+        return replica_environment(
             job=self.name,
-            namespace="default",
             replica=replica,
             replicas=self.replicas,
             procs_per_replica=self.procs_per_replica,
             epoch=epoch,
             addresses=self.addresses,
-            device="cpu",
             timeouts=self.timeouts,
             grace_seconds=self.grace_seconds,
             termination_log=str(self.termination_log(replica, epoch)),

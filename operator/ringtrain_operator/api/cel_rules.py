@@ -7,6 +7,7 @@ of resources are left to the operator: CEL knows quantities only since Kubernete
 from dataclasses import dataclass
 from typing import get_args
 
+from ringtrain.contract.communication import CommunicationConfig
 from ringtrain.contract.trainer_config import ModelConfig
 from ringtrain_operator.api import names
 from ringtrain_operator.api.reserved import LABEL_PREFIX
@@ -26,6 +27,7 @@ _WIDTHS = {size: ModelConfig(size=size).shape[2] for size in _SIZES}
 _HEADS = {size: ModelConfig(size=size).shape[1] for size in _SIZES}
 # Kubernetes tries a rule on its object's bare default, too, where the default of size is not yet filled in.
 _SIZE = f"has(self.size) ? self.size : '{ModelConfig().size}'"
+_CODEC = f"has(self.codec) ? self.codec : '{CommunicationConfig().codec}'"
 _HAS_COMMAND = "(has(self.command) && size(self.command) > 0)"
 _GPUS = "self.resources.limits[self.gpuResource]"
 _RESERVED_PREFIX = f"self.all(key, !key.startsWith('{LABEL_PREFIX}'))"
@@ -63,6 +65,25 @@ CEL_RULES = (
         f"!(self.gpuResource in self.resources.limits) || !string({_GPUS}).matches('^[0-9]{{1,9}}$') || "
         f"int({_GPUS}) >= self.procsPerReplica",
         "resources.limits has fewer GPUs than procsPerReplica: every rank needs a GPU of its own",
+    ),
+    CelRule(
+        ("spec",),
+        "self.device == 'cuda' || !has(self.communication) || !has(self.communication.intra) || "
+        "self.communication.intra != 'nccl'",
+        "communication.intra: nccl needs GPUs, and device is cpu: set auto or gloo",
+    ),
+    CelRule(
+        ("spec", "communication"),
+        f"!has(self.errorFeedback) || self.errorFeedback == 'none' || ({_CODEC}) in ['zfp', 'int4']",
+        "codecs none and bf16 lose too little to feed back: remove errorFeedback, or set codec to zfp or int4",
+    ),
+    CelRule(
+        ("spec", "communication"), f"!has(self.rate) || ({_CODEC}) == 'zfp'", "rate is of codec zfp only: remove rate"
+    ),
+    CelRule(
+        ("spec", "communication"),
+        f"(!has(self.block) && !has(self.rotate)) || ({_CODEC}) == 'int4'",
+        "block and rotate are of codec int4 only: remove them",
     ),
     CelRule(
         ("spec", "checkpoint", "volume"),

@@ -64,6 +64,7 @@ def _columns() -> list[dict[str, Any]]:
         {"name": "Restarts", "type": "integer", "jsonPath": ".status.restarts"},
         {"name": "Checkpoint", "type": "integer", "jsonPath": ".status.lastCheckpoint.round"},
         {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
+        {"name": "Comm", "type": "string", "jsonPath": ".status.communication.share", "priority": 1},
         {"name": "Message", "type": "string", "jsonPath": ".status.message", "priority": 1},
     ]
 

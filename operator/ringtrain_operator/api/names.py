@@ -7,6 +7,8 @@ MAXIMUM_JOB_NAME = 52
 
 DNS_LABEL = r"^[a-z]([-a-z0-9]*[a-z0-9])?$"
 """DNS-1035: the name of a Service."""
+NAMESPACE = r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"
+"""DNS-1123 label: the name of a namespace."""
 DNS_SUBDOMAIN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
 """DNS-1123 subdomain: the name of most objects, within 253 characters."""
 MAXIMUM_SUBDOMAIN = 253
@@ -20,6 +22,8 @@ MAXIMUM_RESOURCE = 317
 LABEL_VALUE = r"^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$"
 """Of a label, within 63 characters."""
 
+NOT_A_KEY = "is not a valid key: use [domain/]name, the name within 63 characters"
+"""Of what is no qualified name."""
 _QUALIFIED_NAME = re.compile(f"({_DOMAIN}/)?{_KEY}")
 _STANDARD_RESOURCES = frozenset({"cpu", "memory", "ephemeral-storage"})
 _HUGE_PAGES = "hugepages-"

@@ -105,6 +105,11 @@ def _gpus(spec: TrainingJobSpec) -> Iterator[Problem]:
         )
 
 
+def _communication(spec: TrainingJobSpec) -> Iterator[Problem]:
+    if spec.communication.intra == "nccl" and spec.device == "cpu":
+        yield Problem(("spec", "communication", "intra"), "nccl needs GPUs, and device is cpu: set auto or gloo")
+
+
 def _metadata(spec: TrainingJobSpec) -> Iterator[Problem]:
     metadata, root = spec.template.metadata, ("spec", "template", "metadata")
     for label in metadata.labels:
@@ -117,7 +122,7 @@ def _key(location: Location, key: str) -> Iterator[Problem]:
     if key.startswith(LABEL_PREFIX):
         yield Problem(location, f"{LABEL_PREFIX} is reserved for the operator: use a prefix of your own")
     elif not names.is_qualified_name(key):
-        yield Problem(location, "is not a valid key: use [domain/]name, the name within 63 characters")
+        yield Problem(location, names.NOT_A_KEY)
 
 
 RULES = (
@@ -125,5 +130,6 @@ RULES = (
     Rule(frozenset({"checkpoint", "replicas"}), _volume),
     Rule(frozenset({"resources", "device", "gpuResource", "procsPerReplica"}), _resources),
     Rule(frozenset({"resources", "device", "gpuResource", "procsPerReplica"}), _gpus),
+    Rule(frozenset({"communication", "device"}), _communication),
     Rule(frozenset({"template"}), _metadata),
 )

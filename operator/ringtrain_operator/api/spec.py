@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
+from ringtrain.contract.communication import CommunicationConfig
 from ringtrain.contract.model import ContractModel
 from ringtrain.contract.phases import PhaseTimeouts
 from ringtrain.contract.trainer_config import TrainerConfig
@@ -153,6 +154,8 @@ class TrainingJobSpec(ContractModel):
     """Resources of one replica."""
     shm_size: Quantity = "2Gi"
     """Size of the memory-backed /dev/shm."""
+    communication: CommunicationConfig = CommunicationConfig()
+    """How gradients are summed over all ranks."""
     checkpoint: CheckpointSpec | None = None
     """Checkpoints. Without them a failure starts the job over from round 0."""
     fault_tolerance: FaultTolerance = FaultTolerance()

@@ -93,6 +93,19 @@ class JobWarning(ContractModel):
     """Sentence for people."""
 
 
+class CommunicationStatus(ContractModel):
+    """Communication since the current generation began, as one rank measured it."""
+
+    codec: str
+    """Of large tensors between machines, such as zfp-4."""
+    share: str
+    """Exposed communication / round time, in percent: the time in which training waited for communication."""
+    ratio: str = ""
+    """How many times fewer bytes went between machines than the gradients as they are have."""
+    bytes_per_round: int = Field(default=0, json_schema_extra={"format": "int64"})
+    """Sent to other machines by one rank, per round."""
+
+
 class TrainingJobStatus(ContractModel):
     """What the operator knows of a job. Written by the operator alone, once per pass."""
 
@@ -114,6 +127,8 @@ class TrainingJobStatus(ContractModel):
     """EPOCH.ATTEMPT of the generation that trains."""
     members: tuple[Member, ...] = ()
     """The pods that stand for the replicas."""
+    started_with: str = ""
+    """As JSON, what the pods were told of the spec and must all be told alike."""
     restarts: int = 0
     """Replacements of pods so far."""
     counted_restarts: int = 0
@@ -126,6 +141,8 @@ class TrainingJobStatus(ContractModel):
     """round/totalRounds for people."""
     loss: str = ""
     """Mean training loss of the last round, in nats per token, in decimal notation."""
+    communication: CommunicationStatus | None = None
+    """What rounds cost in communication."""
     last_checkpoint: CheckpointRecord | None = None
     """The newest committed checkpoint."""
     failures: tuple[Failure, ...] = ()

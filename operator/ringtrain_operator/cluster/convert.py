@@ -6,6 +6,7 @@ from typing import Any
 
 from ringtrain_operator.api.reserved import CONTAINER
 from ringtrain_operator.api.status import TrainingJobStatus
+from ringtrain_operator.plan.names import ANNOTATION_SPEC
 from ringtrain_operator.plan.observed import Job, JobKey, Node, Pod, PodPhase
 
 Object = Mapping[str, Any]
@@ -65,6 +66,7 @@ def pod(raw: Object, job_uid: str) -> Pod | None:
         message=ended.get("message") or status.get("message") or disruption.get("message") or "",
         waiting_reason=waiting.get("reason", ""),
         waiting_message=waiting.get("message", ""),
+        spec_generation=_number(_within(metadata, "annotations").get(ANNOTATION_SPEC, "")),
         foreign=not is_owned(raw, job_uid),
     )
 
@@ -118,6 +120,10 @@ def _condition(status: Object, kind: str, value: str) -> Object:
 def _within(value: Object, field: str) -> Object:
     inner: Object = value.get(field) or {}
     return inner
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text.isdecimal() else None
 
 
 def _time(text: str) -> datetime:

@@ -67,8 +67,10 @@ class KubernetesCluster:
         nodes_used = frozenset(pod.node for pod, _ in pods if pod.node is not None)
         self._nodes_of[job.key] = nodes_used
         addresses = ((pod, convert.pod_address(raw)) for pod, raw in pods if not pod.foreign)
-        nodes, report = await asyncio.gather(
+        # Asked for after the pods: one that the namespace's deletion took along must not pass for a failure.
+        nodes, raw_namespace, report = await asyncio.gather(
             self._nodes.get(nodes_used),
+            self._api.get(namespace),
             agents.job_report(name, [(pod, address) for pod, address in addresses if address is not None]),
         )
         return Observed(
@@ -77,6 +79,7 @@ class KubernetesCluster:
             service_exists=service is not None and _is_usable(service, job.uid),
             claim_exists=raw_claim is not None and (claim != claim_name(name) or _is_usable(raw_claim, job.uid)),
             report=report,
+            namespace_ending=raw_namespace is None or "deletionTimestamp" in raw_namespace["metadata"],
             refused=self._refused(job),
         )
 

@@ -1,6 +1,7 @@
 """The Cluster protocol on one machine: one job, kept in memory and mirrored to its run directory."""
 
 import asyncio
+import errno
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -18,6 +19,7 @@ from ringtrain_operator.fetch import get
 from ringtrain_operator.local.container import Machine, localize
 from ringtrain_operator.local.kubelet import PodFiles, PodProcess
 from ringtrain_operator.local.run_directory import RunDirectory
+from ringtrain_operator.local.termination_log import TerminationLog
 from ringtrain_operator.plan.observed import Job, JobKey, Observed, Pod, PodPhase
 from ringtrain_operator.plan.result import Create, DeletePod, Event
 
@@ -47,6 +49,7 @@ class LocalCluster(Cluster):
             spec=spec,
             status=status,
             created=datetime.now(UTC),
+            log_file=directory.log_file,
         )
         self._directory = directory
         self._machine = machine
@@ -54,7 +57,8 @@ class LocalCluster(Cluster):
         self._on_event = on_event
         self._pods: dict[str, PodProcess] = {}
         self._service_exists = False
-        self._persisted_epoch: int | None = None
+        self._told: set[str] = set()
+        """Which files could not be written, since the status last could."""
         self._waits: set[asyncio.Task[None]] = set()
         self.changed = asyncio.Event()
         """Set whenever a pod's state changed."""
@@ -75,9 +79,11 @@ class LocalCluster(Cluster):
         return any(not process.ended for process in self._pods.values())
 
     def log_of(self, pod: str) -> Path:
-        return self._directory.pod(pod) / "log"
+        return Path(self._directory.log_file.format(pod=pod))
 
     async def get_job(self, key: JobKey) -> Job | None:
+        """Raises RunDirectoryLost."""
+        self._directory.check()
         return self._job if key == self._job.key else None
 
     async def observe(self, job: Job) -> Observed:  # noqa: ARG002 - the one job
@@ -91,15 +97,17 @@ class LocalCluster(Cluster):
         )
 
     async def write_status(self, job: Job, status: TrainingJobStatus) -> None:
+        """Raises RunDirectoryLost. A file that cannot be written is told, not raised."""
         if job.resource_version != self._job.resource_version:
             raise Conflict(str(job.key))
         try:
             self._directory.write_status(status)
-        except OSError:
-            # A full disk must not end the training. But an epoch that the next run would not know of must not be used.
-            if self._persisted_epoch != status.epoch:
-                raise
-        self._persisted_epoch = status.epoch
+            self._told.clear()
+        except OSError as error:
+            self._directory.check()
+            # A full disk must not end the training. An epoch that the next run does not know of does no harm: the
+            # coordinator numbers above every checkpoint that it finds, and no pod outlives its run.
+            self._not_written(error)
         self._job = replace(self._job, status=status, resource_version=str(int(job.resource_version) + 1))
 
     async def delete_pod(self, job: Job, delete: DeletePod) -> None:  # noqa: ARG002 - the one job
@@ -138,9 +146,21 @@ class LocalCluster(Cluster):
         name, uid = manifest["metadata"]["name"], str(uuid.uuid4())
         folder = self._directory.pod(name)
         files = PodFiles(log=folder / "log", termination=folder / "termination-message")
-        files.termination.unlink(missing_ok=True)
-        container = localize(manifest, uid, files.termination, self._machine)
-        process = self._pods[name] = PodProcess(name, uid, container, files, self.changed.set)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            files.termination.unlink(missing_ok=True)
+        except OSError as error:
+            self._not_written(error)
+        last_words = TerminationLog()
+        process = self._pods[name] = PodProcess(
+            name,
+            uid,
+            localize(manifest, uid, last_words.path, self._machine),
+            files,
+            last_words,
+            changed=self.changed.set,
+            not_written=self._not_written,
+        )
         await process.start(self._folder)
 
     async def _remove(self, name: str, process: PodProcess) -> None:
@@ -148,6 +168,16 @@ class LocalCluster(Cluster):
         if self._pods.get(name) is process:
             del self._pods[name]
             self.changed.set()
+
+    def _not_written(self, error: OSError) -> None:
+        """Tells the user, once."""
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            text = f"no space left on {self._directory.root}: until there is some, logs and status are not written"
+        else:
+            text = f"{error.filename or self._directory.root} cannot be written: {error.strerror}"
+        if text not in self._told:
+            self._told.add(text)
+            self._on_event(Event("Warning", "NotWritten", text))
 
     def _background(self, coroutine: Any) -> None:
         task = asyncio.create_task(coroutine)

@@ -37,8 +37,9 @@ class JobFile:
     path: Path
     name: str
     namespace: str
+    metadata: Mapping[str, Any]
+    """Raw, as name, namespace and spec are: none of them is validated yet."""
     spec: Mapping[str, Any]
-    """Raw: neither name nor spec is validated yet."""
     ignored: tuple[str, ...] = ()
     """Kinds of the file's other documents."""
 
@@ -89,4 +90,4 @@ def _job(path: Path, document: Mapping[str, Any], ignored: tuple[str, ...]) -> J
     spec = document.get("spec")
     if not isinstance(spec, dict):
         raise BadJobFile(f"{path}: spec is missing")
-    return JobFile(path, name, namespace, spec, ignored)
+    return JobFile(path, name, namespace, metadata, spec, ignored)

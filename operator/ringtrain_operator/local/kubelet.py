@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -9,17 +10,20 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from ringtrain_operator.fetch import get
-from ringtrain_operator.local import processes
+from ringtrain_operator.local import pod_log, processes
 from ringtrain_operator.local.container import POD_UID, Container
 from ringtrain_operator.local.probes import Probe, Verdict
+from ringtrain_operator.local.termination_log import TerminationLog
 from ringtrain_operator.plan.observed import Pod, PodPhase
 
-_MESSAGE_LIMIT = 4096
-"""Bytes of a termination message that Kubernetes keeps."""
+_LAST_OUTPUT_SECONDS = 5.0
+"""For what a pod printed before its end; a process that cannot be killed may hold the pipe for ever."""
 
 
 @dataclass(frozen=True, slots=True)
 class PodFiles:
+    """Kept for people, as far as there is room: nothing else reads them."""
+
     log: Path
     termination: Path
 
@@ -27,7 +31,19 @@ class PodFiles:
 class PodProcess:
     """One pod: a process and what is known of it. `pod` is what an API server would show."""
 
-    def __init__(self, name: str, uid: str, container: Container, files: PodFiles, changed: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        name: str,
+        uid: str,
+        container: Container,
+        files: PodFiles,
+        last_words: TerminationLog,
+        *,
+        changed: Callable[[], None],
+        not_written: Callable[[OSError], None],
+    ) -> None:
+        """Closes `last_words`, to which the container writes, at its end. `changed` hears of every change of `pod`,
+        `not_written` of what is missing in `files`."""
         self.container = container
         self.files = files
         self.pod = Pod(
@@ -38,11 +54,14 @@ class PodProcess:
             phase=PodPhase.PENDING,
             created=datetime.now(UTC),
         )
+        self._last_words = last_words
         self._changed = changed
+        self._not_written = not_written
         self._process: asyncio.subprocess.Process | None = None
         self._ended = asyncio.Event()
         self._stopping: asyncio.Task[None] | None = None
         self._life: asyncio.Task[None] | None = None
+        self._log: asyncio.Task[None] | None = None
 
     @property
     def address(self) -> str:
@@ -55,13 +74,16 @@ class PodProcess:
 
     async def start(self, folder: Path) -> None:
         """Starts the container in `folder`. A process that cannot be started is a failed pod, not an error here."""
+        output, pipe = os.pipe()
         try:
-            self._process = await processes.start(
-                self.container.arguments, self.container.environment, folder, self.files.log
-            )
+            self._process = await processes.start(self.container.arguments, self.container.environment, folder, pipe)
         except OSError as error:
+            os.close(output)
             self._end(127, f"cannot start {self.container.arguments[0]}: {error.strerror}")
             return
+        finally:
+            os.close(pipe)
+        self._log = asyncio.create_task(pod_log.keep(output, self.files.log, self._not_written))
         self._show(phase=PodPhase.RUNNING)
         self._life = asyncio.create_task(self._live(self._process))
 
@@ -90,7 +112,14 @@ class PodProcess:
             for task in (*probes, *([self._stopping] if self._stopping else [])):
                 task.cancel()
         gone = await processes.kill_marked(POD_UID, self.pod.uid)
-        message = _read_message(self.files.termination)
+        if self._log is not None:
+            await asyncio.wait([self._log], timeout=_LAST_OUTPUT_SECONDS)
+            self._log.cancel()
+        message = self._last_words.read()
+        try:
+            self.files.termination.write_text(message, encoding="utf-8")
+        except OSError as error:
+            self._not_written(error)
         self._end(processes.exit_code(returncode), message if gone else f"{message} (processes are left behind)")
 
     async def _stop_in_time(self) -> None:
@@ -138,6 +167,7 @@ class PodProcess:
                 self._process.send_signal(number)
 
     def _end(self, code: int, message: str) -> None:
+        self._last_words.close()
         self._show(
             phase=PodPhase.FAILED if code else PodPhase.SUCCEEDED,
             ready=False,
@@ -150,10 +180,3 @@ class PodProcess:
     def _show(self, **news: object) -> None:
         self.pod = replace(self.pod, **news)  # type: ignore[arg-type]
         self._changed()
-
-
-def _read_message(path: Path) -> str:
-    try:
-        return path.read_bytes()[:_MESSAGE_LIMIT].decode(errors="replace").strip()
-    except OSError:
-        return ""

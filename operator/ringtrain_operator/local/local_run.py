@@ -17,6 +17,7 @@ from ringtrain_operator.local.container import Machine
 from ringtrain_operator.local.ignored import ignored_fields
 from ringtrain_operator.local.job_file import JobFile
 from ringtrain_operator.local.loopback import LoopbackBlock
+from ringtrain_operator.local.output import Output
 from ringtrain_operator.local.run_directory import RunDirectory
 from ringtrain_operator.local.runner import Interrupt, run_job
 from ringtrain_operator.local.snapshot import History
@@ -37,9 +38,10 @@ async def run_locally(
     directory: RunDirectory,
     faults: Sequence[Fault],
     gpus: tuple[str, ...],
-    console: Console,
+    output: Output,
 ) -> Outcome:
-    """Raises NoFreeBlock, and BadRunDirectory when an earlier run's status cannot be read."""
+    """Raises NoFreeBlock, BadRunDirectory when an earlier run's status cannot be read, and RunDirectoryLost."""
+    console = Console(file=output.text(), highlight=False)
     key = JobKey(job.namespace, job.name)
     earlier = directory.read_status()
     # Above all epochs of an earlier run, so that its checkpoints count as older than any new one.
@@ -64,7 +66,7 @@ async def run_locally(
             view.event,
         )
         _introduce(view, job, spec, directory, earlier)
-        interrupt = Interrupt(cluster.changed)
+        interrupt = Interrupt(cluster.changed, output)
         with interrupt.listening():
             history = await run_job(cluster, key, view, interrupt)
     finally:

@@ -14,11 +14,11 @@ _PROC = Path("/proc")
 
 
 async def start(
-    arguments: Sequence[str], environment: Mapping[str, str], folder: Path, log: Path
+    arguments: Sequence[str], environment: Mapping[str, str], folder: Path, output: int
 ) -> asyncio.subprocess.Process:
     """A process in its own session (a terminal's Ctrl-C does not reach it) that dies with this one.
 
-    Its output is appended to `log`. Raises OSError when it cannot be started.
+    Its output goes to the file descriptor `output`. Raises OSError when it cannot be started.
     """
     parent = os.getpid()
 
@@ -27,17 +27,16 @@ async def start(
         if os.getppid() != parent:
             os._exit(128 + signal.SIGKILL)
 
-    with log.open("ab") as output:
-        return await asyncio.create_subprocess_exec(
-            *arguments,
-            env=environment,
-            cwd=folder,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=output,
-            stderr=asyncio.subprocess.STDOUT,
-            start_new_session=True,
-            preexec_fn=die_with_parent,
-        )
+    return await asyncio.create_subprocess_exec(
+        *arguments,
+        env=environment,
+        cwd=folder,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=output,
+        stderr=asyncio.subprocess.STDOUT,
+        start_new_session=True,
+        preexec_fn=die_with_parent,
+    )
 
 
 async def kill_marked(variable: str, value: str, seconds: float = 10.0) -> bool:

@@ -23,6 +23,10 @@ class BadRunDirectory(Exception):
     """The folder cannot be used; the message says why and what to do."""
 
 
+class RunDirectoryLost(Exception):
+    """The folder, or its lock, was deleted or replaced during the run; the message says so."""
+
+
 class RunDirectory:
     """An exclusively locked run directory. A context manager: leaving it releases the lock."""
 
@@ -42,6 +46,9 @@ class RunDirectory:
                 raise BadRunDirectory(
                     f"{root} holds {foreign[0]!r}, so it is no run directory of ringtrain: choose another --directory"
                 )
+            for name in ("checkpoints", "pods"):
+                if os.path.lexists(root / name) and not (root / name).is_dir():
+                    raise BadRunDirectory(f"{root / name} is no directory: remove it, or choose another --directory")
             lock = os.open(root / "lock", os.O_RDWR | os.O_CREAT, 0o644)
         except OSError as error:
             raise BadRunDirectory(f"{root}: cannot be used as run directory: {error.strerror}") from error
@@ -70,11 +77,26 @@ class RunDirectory:
     def has_checkpoints(self) -> bool:
         return self.checkpoints.is_dir() and any(self.checkpoints.iterdir())
 
+    @property
+    def log_file(self) -> str:
+        """Path of a pod's log, with {pod} in place of its name, for str.format."""
+        return f"{self.root}/pods/".replace("{", "{{").replace("}", "}}") + "{pod}/log"
+
     def pod(self, name: str) -> Path:
-        """The folder of one pod, made if need be."""
-        folder = self.root / "pods" / name
-        folder.mkdir(parents=True, exist_ok=True)
-        return folder
+        """The folder of one pod, which may be missing."""
+        return self.root / "pods" / name
+
+    def check(self) -> None:
+        """Raises RunDirectoryLost when the folder is not the one that was locked any more: another run may have it."""
+        try:
+            there = (self.root / "lock").stat()
+        except OSError:
+            there = None
+        if there is None or not os.path.samestat(there, os.fstat(self._lock)):
+            raise RunDirectoryLost(
+                f"{self.root} was deleted or replaced while the job ran in it, so the job was ended: run it again, and "
+                "leave the directory alone meanwhile"
+            )
 
     def read_status(self) -> TrainingJobStatus | None:
         """The status that the last run left; None for a new folder. Raises BadRunDirectory."""

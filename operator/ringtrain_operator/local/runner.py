@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 from ringtrain_operator.api.status import TERMINAL
 from ringtrain_operator.local.cluster import LocalCluster
+from ringtrain_operator.local.output import Output
 from ringtrain_operator.local.snapshot import History, take
 from ringtrain_operator.local.view import View
 from ringtrain_operator.plan.observed import JobKey
@@ -21,28 +22,36 @@ _END_SECONDS = 60.0
 
 
 class Interrupt:
-    """Counts Ctrl-C and SIGTERM: the first asks for a clean end, the second for an immediate one."""
+    """Counts Ctrl-C and SIGTERM: the first asks for a clean end, the second for an immediate one. That nobody reads
+    `output` any more asks for a clean end too."""
 
-    def __init__(self, changed: asyncio.Event) -> None:
-        self.asked = False
+    def __init__(self, changed: asyncio.Event, output: Output) -> None:
         self.forced = asyncio.Event()
+        self._signalled = False
         self._changed = changed
+        self._output = output
+
+    @property
+    def asked(self) -> bool:
+        return self._signalled or self._output.reader_gone
 
     @contextlib.contextmanager
     def listening(self) -> Iterator[None]:
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
+        before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+        for number in before:
             loop.add_signal_handler(number, self._again)
         try:
             yield
         finally:
-            for number in (signal.SIGINT, signal.SIGTERM):
+            for number, handler in before.items():
                 loop.remove_signal_handler(number)
+                signal.signal(number, handler)
 
     def _again(self) -> None:
         if self.asked:
             self.forced.set()
-        self.asked = True
+        self._signalled = True
         self._changed.set()
 
 

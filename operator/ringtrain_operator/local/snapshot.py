@@ -83,6 +83,8 @@ def facts(snapshot: Snapshot) -> list[str]:
         found.append(f"loss {float(status.loss):.4f}")
     if progress is not None and progress.tokens_per_second is not None:
         found.append(f"{thousands(progress.tokens_per_second)} tokens/s")
+    if status.communication is not None:
+        found.append(f"communication {status.communication.share}")
     if status.last_checkpoint is not None:
         found.append(f"checkpoint {status.last_checkpoint.round}")
     if status.restarts:

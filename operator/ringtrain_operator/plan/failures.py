@@ -11,10 +11,11 @@ from ringtrain.contract.report import TerminationMessage
 from ringtrain_operator.api.status import Failure, Member
 from ringtrain_operator.plan.names import pod_name
 from ringtrain_operator.plan.nodes import NodeHealth
-from ringtrain_operator.plan.observed import Pod, PodPhase
+from ringtrain_operator.plan.observed import Job, Pod, PodPhase
 
 POD_DELETED = "PodDeleted"
 NODE_LOST = "NodeLost"
+SPEC_CHANGED = "SpecChanged"
 
 _CLUSTERS_DOING = frozenset(
     {
@@ -63,16 +64,16 @@ def is_done(pod: Pod) -> bool:
     return pod.exit_code == ExitCode.DONE or (pod.exit_code is None and pod.phase is PodPhase.SUCCEEDED)
 
 
-def failure_of(member: Member, pod: Pod | None, job: str, health: NodeHealth, now: datetime) -> Failure | None:
+def failure_of(member: Member, pod: Pod | None, job: Job, health: NodeHealth, now: datetime) -> Failure | None:
     """`pod` is the one of the member's index and epoch. None when there is nothing to act on."""
-    cause = _cause(member, pod, health)
+    cause = _cause(member, pod, job.generation, health)
     if cause is None:
         return None
     return Failure(
         time=now,
         replica=member.index,
         rank=cause.rank,
-        pod=pod_name(job, member.index, member.epoch),
+        pod=pod_name(job.key.name, member.index, member.epoch),
         node=pod.node if pod is not None else None,
         reason=cause.reason,
         exit_code=cause.exit_code,
@@ -100,7 +101,7 @@ def describe(failure: Failure) -> str:
     return f"{who} on {where}: {failure.reason}" + (f": {failure.message}" if failure.message else "")
 
 
-def _cause(member: Member, pod: Pod | None, health: NodeHealth) -> _Cause | None:
+def _cause(member: Member, pod: Pod | None, spec_generation: int, health: NodeHealth) -> _Cause | None:
     if pod is None or (member.pod_uid is not None and pod.uid != member.pod_uid):
         return _Cause(POD_DELETED, "the pod is gone", counted=False) if member.pod_uid is not None else None
     if has_ended(pod):
@@ -110,6 +111,9 @@ def _cause(member: Member, pod: Pod | None, health: NodeHealth) -> _Cause | None
     if pod.deleting:
         reason = pod.reason if pod.reason in _CLUSTERS_DOING else POD_DELETED
         return _Cause(reason, pod.message or "the pod was deleted", counted=False)
+    if pod.phase is PodPhase.PENDING and pod.spec_generation is not None and pod.spec_generation < spec_generation:
+        # What keeps it from running may be what was corrected.
+        return _Cause(SPEC_CHANGED, "the spec was changed before it ran", counted=False)
     return None
 
 

@@ -10,9 +10,9 @@ from ringtrain_operator.plan.conditions import COMPLETE, FAILED, RUNNING, with_c
 from ringtrain_operator.plan.failures import is_done, termination_message
 from ringtrain_operator.plan.members import current_pods, delete, is_live
 from ringtrain_operator.plan.nodes import NodeHealth
-from ringtrain_operator.plan.observed import Pod
+from ringtrain_operator.plan.observed import Job, Pod
 from ringtrain_operator.plan.progress import follow, with_progress_text
-from ringtrain_operator.plan.result import Plan
+from ringtrain_operator.plan.result import Event, Plan
 
 GRACE = timedelta(seconds=30)
 """Pods of a job that succeeded get it to end by themselves: they were told by the coordinator too."""
@@ -44,6 +44,18 @@ def succeeded(
 def failed(status: TrainingJobStatus, given_up: GivenUp, now: datetime) -> TrainingJobStatus:
     ended = _ended(status, JobPhase.FAILED, given_up.message, now)
     return with_condition(ended, FAILED, True, given_up.reason, given_up.message, now)
+
+
+def changed_too_late(job: Job) -> tuple[TrainingJobStatus, tuple[Event, ...]]:
+    """The status of a terminal job, and what to tell a user whose new spec comes after the end."""
+    if job.generation == job.status.observed_generation:
+        return job.status, ()
+    message = (
+        f"the job has {job.status.phase.value.lower()} and does not begin anew: delete it, then apply the changed "
+        "spec; a claim made from claimTemplate, and the checkpoints in it, are deleted with the job"
+    )
+    status = job.status.model_copy(update={"observed_generation": job.generation})
+    return status, (Event("Warning", "SpecIgnored", message),)
 
 
 def clean_up(status: TrainingJobStatus, pods: Sequence[Pod], health: NodeHealth, now: datetime) -> Plan:

@@ -6,7 +6,7 @@ from datetime import datetime
 from ringtrain_operator.api.status import Failure, Member
 from ringtrain_operator.plan.failures import failure_of
 from ringtrain_operator.plan.nodes import NodeHealth
-from ringtrain_operator.plan.observed import Pod, PodPhase
+from ringtrain_operator.plan.observed import Job, Pod, PodPhase
 from ringtrain_operator.plan.result import DeletePod
 
 
@@ -30,7 +30,7 @@ def pod_of(member: Member, pods: Iterable[Pod]) -> Pod | None:
 
 
 def failures(
-    members: Sequence[Member], pods: Sequence[Pod], job: str, health: NodeHealth, now: datetime
+    members: Sequence[Member], pods: Sequence[Pod], job: Job, health: NodeHealth, now: datetime
 ) -> list[Failure]:
     """Those of the members' pods that happened since the last pass."""
     found = (failure_of(member, pod_of(member, pods), job, health, now) for member in members)

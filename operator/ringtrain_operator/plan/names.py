@@ -1,8 +1,10 @@
-"""Names and labels of a job's children."""
+"""Names, labels and annotations of a job's children."""
 
 LABEL_JOB = "ringtrain.io/job"
 LABEL_REPLICA = "ringtrain.io/replica"
 LABEL_EPOCH = "ringtrain.io/epoch"
+ANNOTATION_SPEC = "ringtrain.io/spec-generation"
+"""metadata.generation of the job whose spec a pod was made from."""
 
 
 def pod_name(job: str, index: int, epoch: int) -> str:

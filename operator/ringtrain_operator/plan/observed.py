@@ -31,6 +31,8 @@ class Job:
     status: TrainingJobStatus
     created: datetime
     deleting: bool = False
+    log_file: str = ""
+    """Path of a pod's log, with {pod} in place of its name, for str.format; empty where kubectl shows logs."""
 
 
 class PodPhase(StrEnum):
@@ -62,6 +64,8 @@ class Pod:
     waiting_reason: str = ""
     """Why it does not run yet: Unschedulable, ImagePullBackOff, CreateContainerConfigError..."""
     waiting_message: str = ""
+    spec_generation: int | None = None
+    """Generation of the job that it was made from, where known."""
     foreign: bool = False
     """It carries the job's label and belongs to another owner, such as a deleted job of the same name."""
 
@@ -87,5 +91,7 @@ class Observed:
     """The claim that spec.checkpoint names or makes."""
     report: JobReport | None = None
     """The newest report that an agent of the job gave, if one could be reached in this pass."""
+    namespace_ending: bool = False
+    """The job's namespace is being deleted: its objects go one by one, and nothing can be created in it."""
     refused: str = ""
     """Why the last create was refused (quota, admission), in the cluster's words; empty once one succeeded."""

@@ -42,17 +42,18 @@ def _all(replicas: int) -> str:
 
 
 def _trains(status: TrainingJobStatus, report: JobReport | None) -> bool:
-    was_running = status.phase is JobPhase.RUNNING and _epoch(status.generation) == status.epoch
+    was_running = status.phase is JobPhase.RUNNING and _is_current(status.generation, status)
     if report is None:
         return was_running
-    if report.generation is None or _epoch(report.generation) != status.epoch:
+    if report.generation is None or not _is_current(report.generation, status):
         return False
     # A rank that trains waits for others' gradients now and then; one that was said to compile may read a checkpoint.
     return report.phase in _TRAINS or (report.phase in (Phase.WAITING, Phase.RESTORING) and was_running)
 
 
-def _epoch(generation: str) -> int | None:
-    return Generation.parse(generation).epoch if generation else None
+def _is_current(generation: str, status: TrainingJobStatus) -> bool:
+    # A job that goes on with the volume of another is numbered above that one's checkpoints, and so above its epoch.
+    return bool(generation) and Generation.parse(generation).epoch >= status.epoch
 
 
 def _waited_for(status: TrainingJobStatus, pods: Sequence[Pod], hindrance: str) -> str:
@@ -67,7 +68,8 @@ def _waited_for(status: TrainingJobStatus, pods: Sequence[Pod], hindrance: str) 
     known = causes(current)
     if known:
         return known
-    pending = [pod.index for pod in current if pod.phase is not PodPhase.RUNNING]
+    pending = [pod for pod in current if pod.phase is not PodPhase.RUNNING]
     if pending:
-        return f"waiting for {name(pending)} to run"
+        # A volume that cannot be mounted, for one, is only told in the pod's events.
+        return f"waiting for {name([pod.index for pod in pending])} to run: kubectl describe pod {pending[0].name}"
     return "waiting for the ranks to meet"

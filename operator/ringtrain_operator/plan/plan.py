@@ -13,7 +13,7 @@ from ringtrain.contract.report import JobReport
 from ringtrain_operator.api.spec import FaultTolerance, TrainingJobSpec
 from ringtrain_operator.api.status import FAILURES_KEPT, TERMINAL, Failure, JobPhase, TrainingJobStatus
 from ringtrain_operator.api.validation import InvalidSpec
-from ringtrain_operator.plan import budget, creation, finish, members, phase, progress
+from ringtrain_operator.plan import budget, creation, finish, fixed, members, phase, progress
 from ringtrain_operator.plan.acceptance import accept
 from ringtrain_operator.plan.backoff import seconds_to_wait
 from ringtrain_operator.plan.conditions import ACCEPTED, RUNNING, find, with_condition
@@ -57,11 +57,14 @@ def plan(job: Job, observed: Observed, now: datetime) -> Plan:
         now=now,
     )
     if job.status.phase in TERMINAL:
-        return finish.clean_up(job.status, this.pods, this.health, now)
+        status, events = finish.changed_too_late(job)
+        return replace(finish.clean_up(status, this.pods, this.health, now), events=events)
     newest = max((pod.epoch for pod in this.pods), default=0)
     if newest > job.status.epoch:
         # The status is not the newest, or was lost. In the first case it cannot be written, and nothing is done.
         return Plan(status=job.status.model_copy(update={"epoch": newest}), requeue_after=0)
+    if observed.namespace_ending:
+        return _without_namespace(this)
     if spec is None:
         return _without_spec(this, invalid)
     return _with_spec(this, spec)
@@ -72,6 +75,15 @@ def _accepted(job: Job) -> tuple[TrainingJobSpec | None, str]:
         return accept(job), ""
     except InvalidSpec as error:
         return None, str(error)
+
+
+def _without_namespace(this: _Pass) -> Plan:
+    """What ends now has not failed, and nothing can take its place. The job itself is about to go."""
+    message = f"namespace {this.job.key.namespace} is being deleted: no pod is replaced any more"
+    status = this.job.status
+    if status.members:
+        status = _judged(this, _counted(this, status), message)
+    return Plan(status=status.model_copy(update={"message": message}))
 
 
 def _without_spec(this: _Pass, invalid: str) -> Plan:
@@ -101,9 +113,9 @@ def _with_spec(this: _Pass, spec: TrainingJobSpec) -> Plan:
     status, notices = _followed(this, status)
     if finish.is_over(status, this.pods, this.report):
         return _success(this, status, spec.trainer.rounds if spec.trainer is not None else None, notices)
-    failures = members.failures(status.members, this.pods, this.job.key.name, this.health, this.now)
+    failures = members.failures(status.members, this.pods, this.job, this.health, this.now)
     status = status.model_copy(update={"failures": (*status.failures, *failures)[-FAILURES_KEPT:]})
-    given_up = budget.judge(this.job.key, status, failures, spec.fault_tolerance.max_restarts)
+    given_up = budget.judge(this.job, status, failures, spec.fault_tolerance.max_restarts)
     if given_up is not None:
         event = Event("Warning", given_up.reason, given_up.message)
         status = finish.failed(status, given_up, this.now)
@@ -129,8 +141,12 @@ def _begun(this: _Pass, spec: TrainingJobSpec, obstacle: str) -> tuple[TrainingJ
     if spec.trainer is not None:
         news["total_rounds"] = spec.trainer.rounds
     events: tuple[Event, ...] = ()
+    if status.members and status.observed_generation != this.job.generation:
+        text = "the spec was changed: pods that run keep the one they were made from, new pods follow the changed one"
+        events = (Event("Normal", "SpecChanged", text),)
     if not status.members and not obstacle:
         news["members"] = members.first_members(spec.replicas, status.epoch)
+        news["started_with"] = fixed.started_with(spec)
         news["start_time"] = this.now
         events = (Event("Normal", "Started", f"creating {spec.replicas} pod{'s' * (spec.replicas != 1)}"),)
     status = progress.with_progress_text(status.model_copy(update=news))

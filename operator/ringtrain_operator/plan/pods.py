@@ -7,7 +7,7 @@ from ringtrain.contract.environment import CheckpointSettings, ReplicaEnvironmen
 from ringtrain_operator.api import reserved
 from ringtrain_operator.api.spec import CheckpointSpec, TrainingJobSpec
 from ringtrain_operator.plan.children import PORTS, metadata
-from ringtrain_operator.plan.names import LABEL_EPOCH, LABEL_REPLICA, claim_name, host_name, pod_name
+from ringtrain_operator.plan.names import ANNOTATION_SPEC, LABEL_EPOCH, LABEL_REPLICA, claim_name, host_name, pod_name
 from ringtrain_operator.plan.observed import Job
 from ringtrain_operator.plan.template import merge
 
@@ -49,6 +49,7 @@ def replica_environment(
         grace_seconds=grace_seconds,
         termination_log=reserved.TERMINATION_LOG,
         checkpoint=_checkpoint_settings(name, spec.checkpoint) if spec.checkpoint else None,
+        communication=spec.communication,
         trainer=spec.trainer,
         command=(*spec.command, *spec.args),
     )
@@ -64,7 +65,7 @@ def _metadata(job: Job, spec: TrainingJobSpec, index: int, epoch: int) -> dict[s
         "prometheus.io/path": "/metrics",
     }
     own["labels"] = own["labels"] | template.labels | labels
-    own["annotations"] = scraping | template.annotations
+    own["annotations"] = scraping | template.annotations | {ANNOTATION_SPEC: str(job.generation)}
     return own
 
 

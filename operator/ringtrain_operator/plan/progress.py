@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ringtrain.contract.generation import Generation
-from ringtrain.contract.report import JobReport, Notice
-from ringtrain_operator.api.status import WARNINGS_KEPT, JobWarning, TrainingJobStatus
+from ringtrain.contract.report import CommunicationTotals, JobReport, Notice
+from ringtrain_operator.api.status import WARNINGS_KEPT, CommunicationStatus, JobWarning, TrainingJobStatus
 from ringtrain_operator.plan.result import Event
 
 
@@ -19,6 +19,8 @@ def follow(status: TrainingJobStatus, report: JobReport) -> tuple[TrainingJobSta
         news["total_rounds"] = report.progress.total_rounds
         if report.progress.loss is not None:
             news["loss"] = f"{report.progress.loss:.4f}"
+        if report.progress.communication is not None:
+            news["communication"] = _communication(report.progress.communication)
     if report.last_checkpoint is not None:
         time = report.last_checkpoint.time.replace(microsecond=0)
         news["last_checkpoint"] = report.last_checkpoint.model_copy(update={"time": time})
@@ -46,6 +48,15 @@ def with_progress_text(status: TrainingJobStatus) -> TrainingJobStatus:
     """`status` with its `progress` made of round and total_rounds."""
     text = f"{status.round}/{status.total_rounds}" if status.total_rounds else str(status.round or "")
     return status.model_copy(update={"progress": text})
+
+
+def _communication(totals: CommunicationTotals) -> CommunicationStatus:
+    return CommunicationStatus(
+        codec=totals.codec,
+        share=f"{100 * totals.share:.1f}%",
+        ratio=f"{totals.ratio:.2f}" if totals.ratio is not None else "",
+        bytes_per_round=totals.inter.sent_bytes // max(totals.rounds, 1),
+    )
 
 
 def _new_notices(status: TrainingJobStatus, report: JobReport) -> Sequence[Notice]:

@@ -39,6 +39,15 @@ def test_a_running_pod_is_ready_and_has_an_address() -> None:
     assert convert.pod_address(sample("running")) == "10.244.1.7"
 
 
+def test_a_pod_says_which_spec_it_was_made_from() -> None:
+    raw = sample("running")
+    assert converted(raw).spec_generation is None
+    raw["metadata"]["annotations"] = {"ringtrain.io/spec-generation": "3"}
+    assert converted(raw).spec_generation == 3
+    raw["metadata"]["annotations"] = {"ringtrain.io/spec-generation": "somebody's"}
+    assert converted(raw).spec_generation is None
+
+
 @pytest.mark.parametrize(
     ("name", "phase", "exit_code", "reason", "message"),
     [

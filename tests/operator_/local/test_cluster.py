@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shutil
 import sys
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
@@ -9,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from ringtrain.contract.addresses import Addresses
-from ringtrain.contract.environment import ReplicaEnvironment
 from ringtrain_operator.api.status import TrainingJobStatus
 from ringtrain_operator.cluster.protocol import Conflict
 from ringtrain_operator.local.cluster import LocalCluster
 from ringtrain_operator.local.container import Machine
-from ringtrain_operator.local.run_directory import RunDirectory
+from ringtrain_operator.local.run_directory import RunDirectory, RunDirectoryLost
 from ringtrain_operator.plan.observed import Job, JobKey, PodPhase
 from ringtrain_operator.plan.result import Create, DeletePod, Event
+from support.environments import replica_environment
 
 pytestmark = pytest.mark.distributed
 
@@ -31,15 +32,7 @@ def directory(tmp_path: Path) -> Iterator[RunDirectory]:
 
 
 def pod(code: str = SLEEP, name: str = "small-0-0") -> Create:
-    environment = ReplicaEnvironment(
-        job="small",
-        namespace="default",
-        replica=0,
-        replicas=1,
-        procs_per_replica=1,
-        epoch=0,
-        addresses=Addresses("dns", "small.small.default.svc"),
-    )
+    environment = replica_environment(job="small", addresses=Addresses("dns", "small.small.default.svc"))
     container = {
         "name": "trainer",
         "command": [sys.executable, "-c", code],
@@ -133,23 +126,50 @@ def test_status_is_mirrored_and_guarded_against_old_readers(directory: RunDirect
     play(directory, scenario)
 
 
-def test_a_status_that_cannot_be_mirrored_costs_the_mirror_only_unless_the_epoch_is_new(
-    directory: RunDirectory,
-) -> None:
+def test_a_status_that_cannot_be_mirrored_costs_the_mirror_only(directory: RunDirectory) -> None:
+    events: list[Event] = []
+
     async def scenario(cluster: LocalCluster, job: Job) -> None:
-        await cluster.write_status(job, TrainingJobStatus(epoch=5))
         # A folder in the way: what writing meets on a full disk, also for root.
         (directory.root / "status.json.new").mkdir()
-        job = await _again(cluster)
-        await cluster.write_status(job, TrainingJobStatus(epoch=5, round=7))
-        assert cluster.status.round == 7
-        job = await _again(cluster)
-        with pytest.raises(OSError, match=r"status\.json\.new"):
-            await cluster.write_status(job, TrainingJobStatus(epoch=6))
-        assert cluster.status.epoch == 5
+        for epoch in (5, 6):
+            await cluster.write_status(await _again(cluster), TrainingJobStatus(epoch=epoch))
+            assert cluster.status.epoch == epoch
+        # It is told, and once.
+        assert [event.reason for event in events] == ["NotWritten"]
+        assert "status.json.new cannot be written: Is a directory" in events[0].message
         (directory.root / "status.json.new").rmdir()
-        await cluster.write_status(job, TrainingJobStatus(epoch=6))
-        assert directory.read_status() == TrainingJobStatus(epoch=6)
+        await cluster.write_status(await _again(cluster), TrainingJobStatus(epoch=7))
+        assert directory.read_status() == TrainingJobStatus(epoch=7)
+
+    play(directory, scenario, events)
+
+
+def test_a_pod_needs_no_files(directory: RunDirectory) -> None:
+    events: list[Event] = []
+
+    async def scenario(cluster: LocalCluster, job: Job) -> None:
+        (directory.root / "pods").touch()
+        last_words = "open(os.environ['RINGTRAIN_TERMINATION_LOG'], 'w').write('it was full')"
+        await cluster.create(job, pod(f"import os; print('hello'); {last_words}; raise SystemExit(70)"))
+        await until(lambda: not cluster.running)
+        assert [(ended.exit_code, ended.message) for ended in cluster.pods] == [(70, "it was full")]
+        assert {event.reason for event in events} == {"NotWritten"}
+
+    play(directory, scenario, events)
+
+
+@pytest.mark.parametrize("anew", [False, True])
+def test_a_run_directory_that_is_deleted_ends_the_run(directory: RunDirectory, anew: bool) -> None:
+    async def scenario(cluster: LocalCluster, job: Job) -> None:
+        shutil.rmtree(directory.root)
+        if anew:
+            RunDirectory.open(directory.root, KEY).__exit__(None, None, None)
+        with pytest.raises(RunDirectoryLost, match=f"{directory.root} was deleted or replaced"):
+            await cluster.get_job(KEY)
+        if not anew:
+            with pytest.raises(RunDirectoryLost):
+                await cluster.write_status(job, TrainingJobStatus(epoch=5))
 
     play(directory, scenario)
 

@@ -8,6 +8,7 @@ from ringtrain.contract.addresses import Addresses
 from ringtrain.contract.environment import BadEnvironment, CheckpointSettings, ReplicaEnvironment
 from ringtrain.contract.faults import Fault, FaultKind
 from ringtrain_operator.local.container import POD_UID, Machine, localize
+from support.environments import replica_environment
 
 ADDRESSES = Addresses("loopback", "127.9")
 FAULT = Fault(FaultKind.KILL, rank=1, round=8)
@@ -23,15 +24,13 @@ def machine(**changes: Any) -> Machine:
 
 
 def manifest(replica: int = 1, **changes: Any) -> dict[str, Any]:
-    environment = ReplicaEnvironment(
+    environment = replica_environment(
         job="small",
-        namespace="default",
         replica=replica,
         replicas=3,
         procs_per_replica=2,
         epoch=4,
         addresses=Addresses("dns", "small.small.default.svc"),
-        device="cpu",
         checkpoint=CheckpointSettings(directory="/checkpoints", every=7, keep=2),
         command=("python", "train.py"),
     )

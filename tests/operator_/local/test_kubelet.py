@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from ringtrain.contract.addresses import AGENT_PORT, Addresses
-from ringtrain.contract.environment import ReplicaEnvironment
 from ringtrain_operator.local.container import Container
 from ringtrain_operator.local.kubelet import PodFiles, PodProcess
 from ringtrain_operator.local.probes import Probe
+from ringtrain_operator.local.termination_log import TerminationLog
 from ringtrain_operator.plan.observed import Pod, PodPhase
+from support.environments import replica_environment
 
 pytestmark = pytest.mark.distributed
 
@@ -26,7 +27,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.end_headers()
     def log_message(self, *_): pass
 def stop(*_):
-    pathlib.Path("message").write_text("asked to stop")
+    pathlib.Path(os.environ["TERMINATION"]).write_text("asked to stop")
     os._exit(80 if pathlib.Path("livez").exists() else 82)
 signal.signal(signal.SIGTERM, stop)
 pathlib.Path("started").touch()
@@ -37,27 +38,32 @@ DEAF = (
 )
 
 
-def pod_process(folder: Path, arguments: tuple[str, ...] | None = None, grace: float = 30) -> PodProcess:
-    replica = ReplicaEnvironment(
-        job="small",
-        namespace="default",
-        replica=0,
-        replicas=1,
-        procs_per_replica=1,
-        epoch=3,
-        addresses=Addresses("loopback", f"127.{100 + os.getpid() % 100}"),
+def pod_process(
+    folder: Path, arguments: tuple[str, ...] | None = None, grace: float = 30, lost: list[OSError] | None = None
+) -> PodProcess:
+    replica = replica_environment(
+        job="small", epoch=3, addresses=Addresses("loopback", f"127.{100 + os.getpid() % 100}")
     )
-    address = replica.addresses.of(0)
+    address, last_words = replica.addresses.of(0), TerminationLog()
     container = Container(
         arguments=arguments or (sys.executable, "-c", AGENT, address, str(AGENT_PORT)),
-        environment=os.environ,
+        environment={**os.environ, "TERMINATION": str(last_words.path)},
         replica=replica,
         liveness=Probe(path="/livez", port=AGENT_PORT, initial_delay=1, period=0.1, timeout=5, failure_threshold=2),
         readiness=Probe(path="/readyz", port=AGENT_PORT, period=0.1, timeout=5, failure_threshold=1),
         grace_seconds=grace,
     )
     (folder / "livez").touch()
-    return PodProcess("small-0-3", "uid", container, PodFiles(folder / "log", folder / "message"), lambda: None)
+    files = PodFiles(folder / "log", folder / "message")
+    return PodProcess(
+        "small-0-3",
+        "uid",
+        container,
+        files,
+        last_words,
+        changed=lambda: None,
+        not_written=([] if lost is None else lost).append,
+    )
 
 
 def live(process: PodProcess, folder: Path, scenario: Callable[[], Awaitable[None]]) -> Pod:
@@ -97,6 +103,7 @@ def test_readiness_comes_and_goes(tmp_path: Path) -> None:
 
     pod = live(process, tmp_path, scenario)
     assert (pod.phase, pod.exit_code, pod.reason, pod.message) == (PodPhase.FAILED, 80, "Error", "asked to stop")
+    assert (tmp_path / "message").read_text() == "asked to stop"
     assert (pod.name, pod.uid, pod.index, pod.epoch) == ("small-0-3", "uid", 0, 3)
 
 
@@ -130,6 +137,23 @@ def test_exit_code_zero_is_success(tmp_path: Path) -> None:
     pod = live(pod_process(tmp_path, (sys.executable, "-c", "print('hello')")), tmp_path, nothing)
     assert (pod.phase, pod.exit_code, pod.reason) == (PodPhase.SUCCEEDED, 0, "Completed")
     assert (tmp_path / "log").read_text() == "hello\n"
+
+
+def test_files_that_cannot_be_written_cost_neither_the_pod_nor_its_last_words(tmp_path: Path) -> None:
+    lost: list[OSError] = []
+    # More than fits into a pipe that nobody reads.
+    talker = "import os, pathlib\nprint('x' * 300000)\npathlib.Path(os.environ['TERMINATION']).write_text('done')"
+    process = pod_process(tmp_path, (sys.executable, "-c", talker), lost=lost)
+    # A folder in the way: what writing meets on a full disk, also for root.
+    process.files.log.mkdir()
+    process.files.termination.mkdir()
+
+    async def nothing() -> None:
+        pass
+
+    pod = live(process, tmp_path, nothing)
+    assert (pod.phase, pod.message) == (PodPhase.SUCCEEDED, "done")
+    assert {error.filename for error in lost} == {str(process.files.log), str(process.files.termination)}
 
 
 def test_a_command_that_does_not_exist_is_a_failed_pod(tmp_path: Path) -> None:

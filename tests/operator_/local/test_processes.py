@@ -27,7 +27,8 @@ import asyncio, os, sys
 from pathlib import Path
 from ringtrain_operator.local import processes
 async def main():
-    process = await processes.start([sys.executable, "-c", {code!r}], os.environ, Path("/"), Path({log!r}))
+    with open(os.devnull, "wb") as output:
+        process = await processes.start([sys.executable, "-c", {code!r}], os.environ, Path("/"), output.fileno())
     print(process.pid, flush=True)
     await process.wait()
 asyncio.run(main())
@@ -51,7 +52,9 @@ def test_whatever_a_pod_started_ends_with_it(tmp_path: Path) -> None:
     async def scenario() -> int:
         log = tmp_path / "log"
         environment = {**os.environ, "POD": "one-of-a-kind"}
-        process = await processes.start([sys.executable, "-c", HIDDEN_CHILD], environment, tmp_path, log)
+        with log.open("wb") as output:
+            command = [sys.executable, "-c", HIDDEN_CHILD]
+            process = await processes.start(command, environment, tmp_path, output.fileno())
         while not log.read_text().strip():
             assert process.returncode is None
             await asyncio.sleep(0.02)
@@ -65,8 +68,8 @@ def test_whatever_a_pod_started_ends_with_it(tmp_path: Path) -> None:
     wait_until_gone(asyncio.run(scenario()))
 
 
-def test_a_pod_dies_with_its_runner(tmp_path: Path) -> None:
-    code = RUNNER.format(code=SLEEP, log=str(tmp_path / "log"))
+def test_a_pod_dies_with_its_runner() -> None:
+    code = RUNNER.format(code=SLEEP)
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as runner:
         assert runner.stdout is not None
         pod = int(runner.stdout.readline())

@@ -72,3 +72,14 @@ def test_a_file_in_the_way_is_named(tmp_path: Path) -> None:
     (tmp_path / "small").write_text("")
     with pytest.raises(BadRunDirectory, match="File exists"):
         RunDirectory.open(tmp_path / "small", KEY)
+
+
+@pytest.mark.parametrize("name", ["checkpoints", "pods"])
+def test_so_is_one_within(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("")
+    with pytest.raises(BadRunDirectory, match=f"{tmp_path / name} is no directory: remove it"):
+        RunDirectory.open(tmp_path, KEY)
+    (tmp_path / name).unlink()
+    (tmp_path / name).symlink_to(tmp_path / "a-disk-that-is-not-mounted")
+    with pytest.raises(BadRunDirectory, match="is no directory"):
+        RunDirectory.open(tmp_path, KEY)

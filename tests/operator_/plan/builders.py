@@ -51,6 +51,7 @@ def status(*epochs: int, **fields: Any) -> TrainingJobStatus:
         "epoch": max(epochs, default=0),
         "members": members(*epochs),
         "generation": f"{max(epochs, default=0)}.0",
+        "observed_generation": 1,
     }
     return TrainingJobStatus(**(given | fields))
 

@@ -1,6 +1,8 @@
+from dataclasses import replace
+
 import pytest
 
-from operator_.plan.builders import NODES, NOW, ended, nodes, pod
+from operator_.plan.builders import NODES, NOW, ended, job, nodes, pod
 from ringtrain.contract.report import TerminationMessage
 from ringtrain_operator.api.status import Failure, Member
 from ringtrain_operator.plan.failures import describe, failure_of, has_ended, is_done, is_never_restarted
@@ -11,7 +13,7 @@ MEMBER = Member(index=0, epoch=0, pod_uid="uid-0-0")
 
 
 def failure(shown: Pod | None, member: Member = MEMBER, on: dict[str, Node] = NODES) -> Failure | None:
-    return failure_of(member, shown, "gpt", NodeHealth(on, 30, NOW), NOW)
+    return failure_of(member, shown, job(generation=4), NodeHealth(on, 30, NOW), NOW)
 
 
 def certain(shown: Pod | None, on: dict[str, Node] = NODES) -> Failure:
@@ -56,6 +58,15 @@ def test_the_cluster_says_why_it_deletes() -> None:
     assert (found.reason, found.message, found.counted) == ("EvictionByEvictionAPI", "node drained", False)
 
 
+def test_a_pod_that_does_not_run_yet_is_given_up_when_the_spec_is_changed() -> None:
+    stuck = pod(0, phase=PodPhase.PENDING, waiting_reason="ImagePullBackOff", spec_generation=3)
+    found = certain(stuck)
+    assert (found.reason, found.counted) == ("SpecChanged", False)
+    assert failure(replace(stuck, spec_generation=4)) is None
+    assert failure(replace(stuck, spec_generation=None)) is None
+    assert failure(replace(stuck, phase=PodPhase.RUNNING)) is None
+
+
 def test_a_pod_is_lost_with_its_node() -> None:
     dead = nodes("node-0", ready=False, age=31)
     found = certain(pod(0), dead)
@@ -82,6 +93,7 @@ def test_a_pod_that_is_evicted_from_a_doubtful_node_is_lost_with_it() -> None:
         (82, "Hang", True),
         (83, "OutOfMemory", True),
         (84, "Stale", False),
+        (85, "EndedWithPeer", False),
         (137, "Signal9", True),
     ],
 )

@@ -1,11 +1,11 @@
 from datetime import timedelta
 
-from operator_.plan.builders import NODES, NOW, ended, nodes, pod, status
+from operator_.plan.builders import NODES, NOW, ended, job, nodes, pod, status
 from ringtrain.contract.report import CheckpointRecord, JobReport, Progress, TerminationMessage
 from ringtrain_operator.api.status import JobPhase, TrainingJobStatus
 from ringtrain_operator.plan.budget import GivenUp
 from ringtrain_operator.plan.conditions import COMPLETE, FAILED, RUNNING, find
-from ringtrain_operator.plan.finish import GRACE, clean_up, failed, is_over, succeeded
+from ringtrain_operator.plan.finish import GRACE, changed_too_late, clean_up, failed, is_over, succeeded
 from ringtrain_operator.plan.nodes import NodeHealth
 from ringtrain_operator.plan.observed import PodPhase
 from ringtrain_operator.plan.result import DeletePod
@@ -69,6 +69,16 @@ def test_failure_says_why() -> None:
     condition = find(after, FAILED)
     assert condition is not None
     assert (condition.status, condition.reason) == ("True", "MaxRestartsExceeded")
+
+
+def test_a_spec_that_comes_after_the_end_is_ignored_aloud() -> None:
+    over = given_up()
+    assert changed_too_late(job(status=over)) == (over, ())
+    after, (event,) = changed_too_late(job(status=over, generation=2))
+    assert (event.type, event.reason) == ("Warning", "SpecIgnored")
+    assert event.message.startswith("the job has failed and does not begin anew: delete it, then apply")
+    assert after == over.model_copy(update={"observed_generation": 2})
+    assert changed_too_late(job(status=after, generation=2)) == (after, ())
 
 
 def test_a_failed_job_stops_what_runs_and_keeps_what_ended() -> None:

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from operator_.plan.builders import KEY
-from operator_.plan.hostile import NODE_LOSS_SECONDS, NODES, ROUNDS, ApiDown, HostileCluster, Killed, Trouble, World
+from operator_.plan.hostile_cluster import ApiDown, HostileCluster, Killed, Trouble
+from operator_.plan.hostile_world import NODE_LOSS_SECONDS, NODES, ROUNDS, World
 from ringtrain_operator.api.status import TERMINAL, JobPhase
 from ringtrain_operator.plan.finish import GRACE
 from ringtrain_operator.plan.observed import PodPhase

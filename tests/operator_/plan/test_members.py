@@ -1,6 +1,6 @@
 import pytest
 
-from operator_.plan.builders import NODES, NOW, ended, members, nodes, pod
+from operator_.plan.builders import NODES, NOW, ended, job, members, nodes, pod
 from ringtrain_operator.api.status import Member
 from ringtrain_operator.plan import members as roll
 from ringtrain_operator.plan.nodes import NodeHealth
@@ -16,12 +16,12 @@ def test_a_job_begins_with_one_member_for_each_replica() -> None:
 
 
 def test_failures_name_the_members_whose_pods_failed() -> None:
-    found = roll.failures(members(0, 0, 0), [pod(0), ended(1), pod(2)], "gpt", HEALTH, NOW)
+    found = roll.failures(members(0, 0, 0), [pod(0), ended(1), pod(2)], job(), HEALTH, NOW)
     assert [(failure.replica, failure.pod) for failure in found] == [(1, "gpt-1-0")]
 
 
 def test_only_members_that_failed_get_the_raised_epoch() -> None:
-    found = roll.failures(members(0, 0), [pod(0), ended(1)], "gpt", HEALTH, NOW)
+    found = roll.failures(members(0, 0), [pod(0), ended(1)], job(), HEALTH, NOW)
     assert roll.replaced(members(0, 0), found, 4) == (members(0)[0], Member(index=1, epoch=4))
 
 

@@ -48,6 +48,13 @@ def test_a_generation_of_an_earlier_epoch_trains_no_more() -> None:
     assert phase_of(after, [pod(0), pod(1, 1)], report("1.0")) is JobPhase.RUNNING
 
 
+def test_a_job_on_the_volume_of_another_trains_in_generations_above_its_epoch() -> None:
+    assert phase_of(fresh(), ALL, report("3.2")) is JobPhase.RUNNING
+    running = status(0, 0, generation="3.2")
+    assert phase_of(running, ALL, None) is JobPhase.RUNNING
+    assert phase_of(running, ALL, report("3.2", Phase.WAITING)) is JobPhase.RUNNING
+
+
 def test_a_job_that_once_trained_is_restarting_while_its_ranks_meet_again() -> None:
     assert phase_of(status(0, 0), ALL, report(None, Phase.WAITING)) is JobPhase.RESTARTING
 
@@ -70,7 +77,9 @@ def test_the_message_says_what_is_waited_for() -> None:
     assert said(fresh(), [], "quota exceeded") == "waiting for replicas 0-1 to be created: quota exceeded"
     pending = pod(1, phase=PodPhase.PENDING, waiting_reason="Unschedulable", waiting_message="no room")
     assert said(fresh(), [pod(0), pending]) == "replica 1: no room"
-    assert said(fresh(), [pod(0), pod(1, phase=PodPhase.PENDING)]) == "waiting for replica 1 to run"
+    assert said(fresh(), [pod(0), pod(1, phase=PodPhase.PENDING)]) == (
+        "waiting for replica 1 to run: kubectl describe pod gpt-1-0"
+    )
     assert said(fresh(), ALL) == "waiting for the ranks to meet"
 
 

@@ -192,8 +192,11 @@ def test_one_pod_that_ended_well_makes_the_job_succeed_whatever_became_of_others
 @pytest.mark.parametrize("phase", [JobPhase.SUCCEEDED, JobPhase.FAILED])
 def test_terminal_stays_terminal(phase: JobPhase) -> None:
     before = status(0, 0, 0, phase=phase, completion_time=NOW)
-    made = plan(job(spec_with(replicas=0), before), observed(ended(0), ended(1)), NOW)
+    made = plan(job(status=before), observed(ended(0), ended(1)), NOW)
     assert (made.status, made.creates, made.events) == (before, (), ())
+    made = plan(job(spec_with(replicas=0), before, generation=2), observed(ended(0), ended(1)), NOW)
+    assert made.status == before.model_copy(update={"observed_generation": 2})
+    assert (made.creates, reasons(made)) == ((), ["SpecIgnored"])
 
 
 def test_a_job_that_is_being_deleted_is_left_to_the_garbage_collector() -> None:

@@ -135,6 +135,7 @@ def test_the_template_is_merged_in() -> None:
     )
     assert made["metadata"]["labels"]["team"] == "nlp"
     assert made["metadata"]["annotations"]["prometheus.io/scrape"] == "false"
+    assert made["metadata"]["annotations"]["ringtrain.io/spec-generation"] == "1"
     assert made["spec"]["nodeSelector"] == {"zone": "a"}
     assert made["spec"]["securityContext"]["runAsUser"] == 2000
     assert made["spec"]["securityContext"]["runAsNonRoot"] is True

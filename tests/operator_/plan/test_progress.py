@@ -4,8 +4,8 @@ from typing import Any
 import pytest
 
 from operator_.plan.builders import NOW, status
-from ringtrain.contract.report import CheckpointRecord, JobReport, Notice, Progress
-from ringtrain_operator.api.status import WARNINGS_KEPT
+from ringtrain.contract.report import CheckpointRecord, CommunicationTotals, JobReport, LinkTotals, Notice, Progress
+from ringtrain_operator.api.status import WARNINGS_KEPT, CommunicationStatus
 from ringtrain_operator.plan.progress import follow, is_outdated, with_progress_text
 from ringtrain_operator.plan.result import Event
 
@@ -32,6 +32,20 @@ def test_progress_is_taken_over() -> None:
     assert after.generation == "0.1"
     assert after.last_checkpoint == CheckpointRecord(round=10, time=NOW)
     assert events == ()
+
+
+def test_what_communication_costs() -> None:
+    inter = LinkTotals(raw_bytes=4000, sent_bytes=1000)
+    totals = CommunicationTotals(
+        codec="zfp-4", rounds=10, round_seconds=50, communication_seconds=30, exposed_seconds=4,
+        intra=LinkTotals(), inter=inter,
+    )  # fmt: skip
+    progress = Progress(round=12, total_rounds=60, communication=totals)
+    after, _ = follow(status(0), report(progress=progress))
+    assert after.communication == CommunicationStatus(codec="zfp-4", share="8.0%", ratio="4.00", bytes_per_round=100)
+    alone = totals.model_copy(update={"inter": LinkTotals()})
+    after, _ = follow(status(0), report(progress=progress.model_copy(update={"communication": alone})))
+    assert after.communication == CommunicationStatus(codec="zfp-4", share="8.0%")
 
 
 def test_what_a_report_leaves_out_is_kept() -> None:

@@ -41,6 +41,14 @@ def training(job: LoopbackJob, generation: str) -> Callable[[], bool]:
     )
 
 
+def notices(job: LoopbackJob, replica: int) -> list[tuple[str, str]]:
+    """(reason, message) of what the user is told, by the replica's agent."""
+    status = job.status(replica)
+    assert status is not None
+    assert status.job_report is not None
+    return [(notice.reason, notice.message) for notice in status.job_report.notices]
+
+
 def test_all_replicas_end_with_zero_when_training_is_done(job: MakeJob) -> None:
     running = job(command=loop_command(rounds=30), procs_per_replica=2, replicas=2)
     running.start_all()
@@ -126,9 +134,14 @@ def test_replica_zero_its_coordinator_and_its_store_come_back(job: MakeJob) -> N
     # Of the coordinator alone: its agent starts it again, and no attempt is used twice.
     os.kill(running.pid_of(0, "ringtrain.coordinator"), signal.SIGKILL)
     running.until(training(running, "0.1"), "training under a new coordinator")
+    # The user hears of it, as of the store's below.
+    assert notices(running, 1) == [
+        ("CoordinatorLost", "the coordinator ended: exit code 137; a new one has taken its place")
+    ]
     # Of the store alone.
     os.kill(running.pid_of(0, "ringtrain.runtime.store"), signal.SIGKILL)
     running.until(training(running, "0.2"), "training with a new store")
+    assert [reason for reason, _ in notices(running, 1)] == ["CoordinatorLost", "StoreLost"]
 
     running.kill(0)
     running.until(lambda: running.phase(1) is Phase.WAITING, "a replica that waits")

@@ -4,7 +4,15 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from ringtrain.agent.metrics import Metrics, Sample
 from ringtrain.contract.phases import Phase
-from ringtrain.contract.report import AgentStatus, CheckpointRecord, JobReport, Progress, RankStatus
+from ringtrain.contract.report import (
+    AgentStatus,
+    CheckpointRecord,
+    CommunicationTotals,
+    JobReport,
+    LinkTotals,
+    Progress,
+    RankStatus,
+)
 
 PROGRESS = Progress(round=7, total_rounds=9, loss=2.5, tokens_per_second=1000.0, communication_share=0.25)
 REPORT = JobReport(
@@ -41,6 +49,35 @@ def test_progress_of_the_job() -> None:
     assert values["ringtrain_loss", BASE] == 2.5
     assert values["ringtrain_tokens_per_second", BASE] == 1000
     assert values["ringtrain_communication_share", BASE] == 0.25
+
+
+def test_communication_of_every_rank() -> None:
+    totals = CommunicationTotals(
+        codec="zfp-4",
+        rounds=7,
+        round_seconds=70,
+        communication_seconds=40,
+        exposed_seconds=5,
+        intra=LinkTotals(raw_bytes=10, sent_bytes=20, codec_seconds=0, wire_seconds=3),
+        inter=LinkTotals(raw_bytes=800, sent_bytes=100, codec_seconds=12, wire_seconds=30),
+    )
+    ranks = tuple(
+        RankStatus(rank=rank, phase=Phase.TRAINING, beat_age=0, progress=progress)
+        for rank, progress in ((2, PROGRESS.model_copy(update={"communication": totals})), (3, PROGRESS))
+    )
+    values = scrape(ranks, REPORT)
+    rank = tuple(sorted((*BASE, ("rank", "2"))))
+    assert values["ringtrain_rounds_total", rank] == 7
+    assert values["ringtrain_round_seconds_total", rank] == 70
+    assert values["ringtrain_communication_seconds_total", rank] == 40
+    assert values["ringtrain_communication_exposed_seconds_total", rank] == 5
+    inter = tuple(sorted((*rank, ("link", "inter"), ("codec", "zfp-4"))))
+    intra = tuple(sorted((*rank, ("link", "intra"), ("codec", "none"))))
+    assert [values["ringtrain_communication_raw_bytes_total", link] for link in (intra, inter)] == [10, 800]
+    assert [values["ringtrain_communication_sent_bytes_total", link] for link in (intra, inter)] == [20, 100]
+    assert [values["ringtrain_codec_seconds_total", link] for link in (intra, inter)] == [0, 12]
+    assert [values["ringtrain_wire_seconds_total", link] for link in (intra, inter)] == [3, 30]
+    assert not any(("rank", "3") in labels for name, labels in values if "communication_sent" in name)
 
 
 def test_membership_and_checkpoints() -> None:

@@ -1,13 +1,11 @@
 from ringtrain.agent.record import RankRecord
 from ringtrain.agent.status import status, unready_reason
 from ringtrain.contract.addresses import Addresses
-from ringtrain.contract.environment import ReplicaEnvironment
 from ringtrain.contract.phases import Phase, PhaseTimeouts
 from ringtrain.contract.report import JobReport
+from support.environments import replica_environment
 
-ENVIRONMENT = ReplicaEnvironment(
-    job="job",
-    namespace="default",
+ENVIRONMENT = replica_environment(
     replica=1,
     replicas=2,
     procs_per_replica=2,

@@ -6,9 +6,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from ringtrain.contract.addresses import Addresses
-from ringtrain.contract.environment import ReplicaEnvironment
 from ringtrain.contract.messages import Beat, Enter, Message, decode, encode
 from ringtrain.runtime.session import Session
+from support.environments import replica_environment
 
 
 @dataclass(frozen=True)
@@ -35,15 +35,12 @@ def open_session(rank: int = 0, world_size: int = 1, generation: str = "1.1") ->
     """A session that has entered `generation`."""
     own, other = socket.socketpair()
     agent = AgentEnd(other)
-    environment = ReplicaEnvironment(
+    environment = replica_environment(
         job="gpt",
-        namespace="default",
         replica=rank,
         replicas=world_size,
-        procs_per_replica=1,
         epoch=1,
         addresses=Addresses.parse("loopback:127.9"),
-        device="cpu",
     )
     with other:
         session = Session(environment, 0, own)

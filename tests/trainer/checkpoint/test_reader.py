@@ -64,3 +64,9 @@ def test_when_all_are_damaged_training_does_not_start_anew(tmp_path: Path) -> No
         assert "all 2 checkpoints in" in result["refused"]
         assert "the newest, round-00000010.gen-1.0: file replicated-00000.safetensors has a wrong" in result["refused"]
         assert "empty the directory" in result["refused"]
+
+
+def test_a_directory_that_can_hold_none_is_never_tried_again(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for result in load(tmp_path / "file" / "checkpoints"):
+        assert f"{tmp_path / 'file'} is no directory: remove it" in result["refused"]

@@ -5,13 +5,12 @@ import torch
 
 from ringtrain.checkpoint.shard import DamagedFile
 from ringtrain.checkpoint.state import State, read_files, remove_files, write_files
-from ringtrain.checkpoint.volume import newest, staging
+from ringtrain.checkpoint.volume import candidates, staging
 from trainer.checkpoint.checkpoints import GENERATION, flip, save, silent, state
 
 
 def read(root: Path, rank: int, world_size: int) -> State:
-    found = newest(root)
-    assert found is not None
+    found = candidates(root)[0]
     assert found.manifest is not None
     return read_files(found.path, found.manifest, rank, world_size, silent)
 
@@ -64,8 +63,7 @@ def test_damage_is_found_by_those_who_need_the_file(tmp_path: Path, file: str) -
 
 def test_a_part_that_nobody_listed_is_found(tmp_path: Path) -> None:
     save(tmp_path, 5, 3)
-    found = newest(tmp_path)
-    assert found is not None
+    found = candidates(tmp_path)[0]
     assert found.manifest is not None
     files = tuple(file for file in found.manifest.files if file.path != "replicated-00001.safetensors")
     manifest = found.manifest.model_copy(update={"files": files})

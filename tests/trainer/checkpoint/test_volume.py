@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ringtrain.checkpoint.manifest import FILE_NAME
-from ringtrain.checkpoint.volume import Candidate, CommitRefused, candidates, commit, newest, prune, staging
+from ringtrain.checkpoint.volume import Candidate, CommitRefused, candidates, commit, prune, staging
 from ringtrain.contract.generation import Generation
 from ringtrain.contract.messages import ShardFile
 
@@ -38,14 +38,8 @@ def rounds(root: Path) -> list[int]:
     return [found.round for found in candidates(root) if not found.problem]
 
 
-def newest_round(root: Path) -> int | None:
-    found = newest(root)
-    return found.round if found else None
-
-
 def test_a_volume_without_checkpoints(tmp_path: Path) -> None:
     assert candidates(tmp_path / "absent") == candidates(tmp_path) == []
-    assert newest(tmp_path) is None
     assert prune(tmp_path, 1) == []
 
 
@@ -76,7 +70,6 @@ def test_the_newest_is_the_highest_generation_then_round(tmp_path: Path) -> None
         (FIRST, 25),
         (FIRST, 20),
     ]
-    assert newest(tmp_path) == candidates(tmp_path)[0]
 
 
 def test_an_older_generation_cannot_commit(tmp_path: Path) -> None:
@@ -146,7 +139,6 @@ def test_a_damaged_directory_is_listed_with_its_problem(
     damage(save(tmp_path, 5))
     assert problem in only(tmp_path).problem
     assert only(tmp_path).manifest is None
-    assert newest(tmp_path) is None
 
 
 def test_foreign_names_are_left_alone(tmp_path: Path) -> None:
@@ -242,8 +234,9 @@ def test_a_commit_killed_at_any_step_leaves_all_or_nothing(tmp_path: Path) -> No
             check=False,
         )
         assert all(not found.problem for found in candidates(root))
-        assert newest_round(root) in (5, 10)
-        seen.add(newest_round(root))
+        newest = rounds(root)[0]
+        assert newest in (5, 10)
+        seen.add(newest)
         if child.returncode == 0:
             break
         assert child.returncode == -signal.SIGKILL

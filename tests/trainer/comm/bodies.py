@@ -13,6 +13,7 @@ from ringtrain.comm.meter import Meter
 from ringtrain.comm.polling import poll_until
 from ringtrain.comm.reducer import Reducer
 from ringtrain.comm.verify import agree, state_digest
+from ringtrain.contract.communication import CommunicationConfig
 from trainer.comm.ranks import Left, Link, default_group_exists
 
 
@@ -149,15 +150,19 @@ class Net(nn.Module):
         return self.last(hidden)  # type: ignore[no-any-return]
 
 
+def plain(bucket_bytes: int) -> CommunicationConfig:
+    return CommunicationConfig(codec="none", bucket_mebibytes=bucket_bytes / 2**20)
+
+
 def net() -> Net:
     torch.manual_seed(5)
-    return Net().double()
+    return Net()
 
 
 def data(rank: int, micro: int = 0) -> Tensor:
     """A different number of rows for each rank and micro-batch."""
     generator = torch.Generator().manual_seed(100 * rank + micro)
-    return torch.randn(2 + 3 * rank + micro, 6, generator=generator, dtype=torch.float64)
+    return torch.randn(2 + 3 * rank + micro, 6, generator=generator)
 
 
 def gradients(model: nn.Module) -> dict[str, list[float]]:
@@ -172,7 +177,7 @@ def reduce(link: Link, rank: int, size: int, bucket_bytes: int, micro_batches: i
     """One round on uneven data; `branch_of[rank]`: whether the rank's last micro-batch uses the branch."""
     group = link.form(rank, size)
     model, meter = net(), Meter()
-    reducer = Reducer(model, group, bucket_bytes, meter)
+    reducer = Reducer(model, group, plain(bucket_bytes), meter)
     rounds = []
     for _ in range(2):  # The second round must not see the first one's sums.
         model.zero_grad(set_to_none=True)
@@ -202,7 +207,7 @@ def permuted(link: Link, rank: int, size: int, rounds: int) -> Any:
     """Gradients become ready in an order of each rank's own; returns (orders, gradients) of all rounds."""
     group = link.form(rank, size)
     model = nn.ParameterList([nn.Parameter(torch.ones(1 + 3 * index)) for index in range(6)])
-    reducer = Reducer(model, group, 40, Meter())
+    reducer = Reducer(model, group, plain(40), Meter())
     order: list[int] = []
     for index, parameter in enumerate(model):
         parameter.register_post_accumulate_grad_hook(lambda _, index=index: order.append(index))
@@ -225,7 +230,7 @@ def permuted(link: Link, rank: int, size: int, rounds: int) -> Any:
 def twice(link: Link, rank: int, size: int) -> str:
     group = link.form(rank, size)
     model = net()
-    reducer = Reducer(model, group, 1 << 20, Meter())
+    reducer = Reducer(model, group, plain(1 << 20), Meter())
     model(data(rank)).sum().backward()
     try:
         model(data(rank)).sum().backward()
@@ -264,7 +269,7 @@ def train(link: Link, rank: int, size: int, generation: str, steps: int) -> str:
     batches = Batches(
         corpus, config.model_copy(update={"batch": config.batch.model_copy(update={"per_rank": 2})}), rank, size
     )
-    reducer = Reducer(model, group, 20_000, Meter())
+    reducer = Reducer(model, group, plain(20_000), Meter())
     for _ in range(steps):
         loss, tokens = model.loss(batches.next())
         loss.backward()  # type: ignore[no-untyped-call]

@@ -40,10 +40,12 @@ class Link:
         if self._connection.poll():
             raise Left(self.hear())
 
-    def form(self, rank: int, size: int, generation: str = "0.0", seconds: float = _SECONDS) -> Group:
+    def form(
+        self, rank: int, size: int, generation: str = "0.0", seconds: float = _SECONDS, processes: int = 1
+    ) -> Group:
         address = f"127.9.0.{rank + 1}"
         timeout = timedelta(seconds=seconds)
-        return form_group(rank, size, "127.0.0.1", self.port, generation, "cpu", address, timeout, self.poll)
+        return form_group(rank, size, "127.0.0.1", self.port, generation, "cpu", address, timeout, self.poll, processes)
 
 
 Body = Callable[..., Any]

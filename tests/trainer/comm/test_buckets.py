@@ -4,10 +4,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from ringtrain.comm.buckets import ParameterInfo, digest, layout, parameter_infos
+from ringtrain.comm.buckets import ALIGNMENT, ParameterInfo, digest, layout, parameter_infos
 
 PARAMETERS = st.lists(
-    st.tuples(st.integers(1, 200), st.sampled_from([torch.float32, torch.bfloat16])), max_size=20
+    st.tuples(
+        st.sampled_from([(1,), (7,), (200,), (10, 20), (40, 50), (2, 3, 400)]),
+        st.sampled_from([torch.float32, torch.bfloat16]),
+    ),
+    max_size=20,
 ).map(lambda rows: [ParameterInfo(f"p{index}", *row) for index, row in enumerate(rows)])
 
 
@@ -19,13 +23,21 @@ def test_every_gradient_has_one_place(parameters: list[ParameterInfo], bucket_by
     assert sorted(part.name for part in slices) == sorted(parameter.name for parameter in parameters)
     known = {parameter.name: parameter for parameter in parameters}
     for bucket in buckets:
-        offset = 0
+        covered, offset = list(bucket.gaps), 0
         for part in bucket.slices:
-            assert part.offset == offset
-            assert (part.numel, bucket.dtype) == (known[part.name].numel, known[part.name].dtype)
-            offset += part.numel
+            assert offset <= part.offset < offset + ALIGNMENT
+            assert bucket.exact or part.offset % ALIGNMENT == 0
+            assert not bucket.exact or part.offset == offset
+            parameter = known[part.name]
+            assert (part.numel, bucket.dtype) == (parameter.numel, parameter.dtype)
+            assert bucket.exact == (len(parameter.shape) == 1 or parameter.numel < 1024)
+            covered.append((part.offset, part.offset + part.numel))
+            offset = part.offset + part.numel
         assert bucket.numel == offset
-        assert bucket.numel * bucket.dtype.itemsize <= bucket_bytes or len(bucket.slices) == 1
+        ends = [0, *(end for _, end in sorted(covered))]
+        assert ends == [*(begin for begin, _ in sorted(covered)), offset]
+        payload = sum(part.numel for part in bucket.slices) * bucket.dtype.itemsize
+        assert payload <= bucket_bytes or len(bucket.slices) == 1
 
 
 @settings(deadline=None)
@@ -51,15 +63,16 @@ def test_a_digest_names_one_layout(
 
 def test_layout_and_digest_are_the_ones_of_former_releases() -> None:
     parameters = [
-        ParameterInfo("a", 10, torch.float32),
-        ParameterInfo("b", 4, torch.float32),
-        ParameterInfo("c", 300, torch.float32),
-        ParameterInfo("d", 1, torch.bfloat16),
-        ParameterInfo("e", 5, torch.float32),
+        ParameterInfo("a", (10,), torch.float32),
+        ParameterInfo("b", (2, 2), torch.float32),
+        ParameterInfo("c", (30, 50), torch.float32),
+        ParameterInfo("d", (1,), torch.bfloat16),
+        ParameterInfo("e", (5,), torch.float32),
     ]
     buckets = layout(parameters, 64)
-    assert [[part.name for part in bucket.slices] for bucket in buckets] == [["e"], ["d"], ["c"], ["b", "a"]]
-    assert digest(buckets) == "c23c7172e479e70dc25494e499cc8938"
+    assert [[part.name for part in bucket.slices] for bucket in buckets] == [["d"], ["c"], ["e", "b"], ["a"]]
+    assert [bucket.exact for bucket in buckets] == [True, False, True, True]
+    assert digest(buckets) == "0f3d4d6f8708a98c31c3a1bd1e3d55a8"
 
 
 def test_tied_and_frozen_parameters() -> None:
@@ -70,5 +83,5 @@ def test_tied_and_frozen_parameters() -> None:
 
 
 def test_a_bucket_has_a_size() -> None:
-    with pytest.raises(ValueError, match="bucketMegabytes"):
+    with pytest.raises(ValueError, match="bucketMiB"):
         layout([], 0)

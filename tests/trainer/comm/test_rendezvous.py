@@ -5,7 +5,8 @@ from datetime import timedelta
 import pytest
 from torch._C._distributed_c10d import HashStore, TCPStore
 
-from ringtrain.comm.rendezvous import Abandoned, Attempt
+from ringtrain.comm.errors import Abandoned
+from ringtrain.comm.rendezvous import Attempt
 
 
 def _attempt(rank: int = 0, size: int = 3, seconds: float = 60.0, generation: str = "1.0") -> Attempt:

@@ -9,6 +9,7 @@ from ringtrain.contract.environment import BadEnvironment, CheckpointSettings, R
 from ringtrain.contract.faults import parse_faults
 from ringtrain.contract.phases import PhaseTimeouts
 from ringtrain.contract.trainer_config import DataConfig, TrainerConfig
+from support.environments import replica_environment
 
 TEXT = st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="\0"), min_size=1, max_size=20)
 SECONDS = st.floats(0.1, 1e6)
@@ -41,15 +42,7 @@ def test_environments_survive_the_round_trip(environment: ReplicaEnvironment) ->
 
 
 def good() -> ReplicaEnvironment:
-    return ReplicaEnvironment(
-        job="job",
-        namespace="default",
-        replica=2,
-        replicas=3,
-        procs_per_replica=4,
-        epoch=0,
-        addresses=Addresses("loopback", "127.3"),
-    )
+    return replica_environment(replica=2, replicas=3, procs_per_replica=4, addresses=Addresses("loopback", "127.3"))
 
 
 def test_ranks_are_ordered_by_replica() -> None:

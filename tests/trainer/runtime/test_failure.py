@@ -7,7 +7,7 @@ from ringtrain.contract.exit_codes import ExitCode
 from ringtrain.contract.phases import PhaseTimeouts
 from ringtrain.data.errors import DataError
 from ringtrain.runtime import failure
-from ringtrain.runtime.errors import BadConfiguration, InjectedFault, PeersUnreachable, Preempted
+from ringtrain.runtime.errors import BadConfiguration, EndedWithPeer, InjectedFault, PeersUnreachable, Preempted
 
 
 def _invalid() -> Exception:
@@ -23,6 +23,7 @@ def _invalid() -> Exception:
     [
         (Preempted("SIGTERM"), ExitCode.PREEMPTED),
         (PeersUnreachable("10 generations"), ExitCode.LOST_PEER),
+        (EndedWithPeer("replica 1 is lost"), ExitCode.ENDED_WITH_PEER),
         (torch.OutOfMemoryError("CUDA out of memory"), ExitCode.OUT_OF_MEMORY),
         (MemoryError(), ExitCode.OUT_OF_MEMORY),
         (BadConfiguration("no such field"), ExitCode.BAD_CONFIGURATION),

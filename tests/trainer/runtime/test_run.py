@@ -9,24 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from ringtrain.contract.addresses import Addresses
 from ringtrain.contract.environment import ReplicaEnvironment
 from ringtrain.contract.exit_codes import ExitCode
 from ringtrain.contract.messages import Broken, Done, Enter, Failing, Finished, Leave, Ready, Report, Stop
 from support.agent_end import AgentEnd
+from support.environments import replica_environment
 
 pytestmark = [pytest.mark.distributed, pytest.mark.timeout(600)]
 
-ENVIRONMENT = ReplicaEnvironment(
-    job="job",
-    namespace="default",
-    replica=0,
-    replicas=1,
-    procs_per_replica=1,
-    epoch=0,
-    addresses=Addresses("loopback", "127.1"),
-    device="cpu",
-)
+ENVIRONMENT = replica_environment()
 HOST = "127.0.0.1"
 PATIENCE = 120.0
 
@@ -138,6 +129,35 @@ def test_broken_collectives_are_reported_and_given_up_when_nothing_gets_further(
     assert isinstance(failing, Failing)
     assert failing.exit_code == ExitCode.LOST_PEER
     assert rank.process.wait(PATIENCE) == ExitCode.LOST_PEER
+
+
+ENTER_MPI = (
+    "from ringtrain.comm.transport import mpi_world; from torch.distributed import HashStore; "
+    "mpi_world.enter(HashStore(), 0, 1, '127.0.0.1', context.beat); "
+)
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "message"),
+    [
+        (WAIT, ExitCode.ENDED_WITH_PEER, "so all ranks start anew: replica 1 is lost"),
+        ("context.round_started(1); raise PeerLost('reset')", ExitCode.ENDED_WITH_PEER, "start anew: reset"),
+        ("raise PeerLost('reset')", ExitCode.LOST_PEER, "MPI between machines failed before the first round: reset"),
+    ],
+    ids=["interrupted", "broken", "broken before the first round"],
+)
+def test_who_has_entered_mpi_ends_with_its_generation(
+    ranks: list[Rank], store_port: int, tmp_path: Path, body: str, code: ExitCode, message: str
+) -> None:
+    pytest.importorskip("mpi4py", reason="mpi4py is not installed: install ringtrain[mpi]")
+    rank = start(ranks, ENTER_MPI + body.replace("while", "\n    while"), tmp_path)
+    rank.enter("0.0", store_port)
+    rank.agent.hear_until(Report)
+    rank.agent.tell(Leave(generation="0.0", reason="replica 1 is lost"))
+    failing = rank.agent.hear_until(Failing)
+    assert isinstance(failing, Failing)
+    assert (failing.exit_code, failing.message.endswith(message)) == (code, True)
+    assert rank.process.wait(PATIENCE) == code
 
 
 def test_an_exception_is_told_with_its_place_and_its_traceback_printed(

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 import pytest
 
 from ringtrain.contract.addresses import Addresses
-from ringtrain.contract.environment import ReplicaEnvironment
 from ringtrain.contract.exit_codes import ExitCode
 from ringtrain.contract.messages import (
     Beat,
@@ -34,16 +33,13 @@ from ringtrain.contract.report import Progress
 from ringtrain.runtime.errors import Interrupted, JobFinished, NoSession, Preempted
 from ringtrain.runtime.session import Session
 from support.agent_end import AgentEnd
+from support.environments import replica_environment
 
-ENVIRONMENT = ReplicaEnvironment(
-    job="job",
-    namespace="default",
+ENVIRONMENT = replica_environment(
     replica=1,
     replicas=3,
     procs_per_replica=2,
-    epoch=0,
     addresses=Addresses("loopback", "127.3"),
-    device="cpu",
     timeouts=PhaseTimeouts(checkpointing=0.5),
 )
 RANK = 3

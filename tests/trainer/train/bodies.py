@@ -6,8 +6,9 @@ from pathlib import Path
 import torch
 
 from ringtrain.checkpoint.state import State, read_files, write_files
-from ringtrain.checkpoint.volume import commit, newest, staging
+from ringtrain.checkpoint.volume import candidates, commit, staging
 from ringtrain.comm.group import Group
+from ringtrain.contract.communication import CommunicationConfig
 from ringtrain.contract.generation import Generation
 from ringtrain.contract.messages import ShardFile
 from ringtrain.contract.trainer_config import BatchConfig, DataConfig, ModelConfig, OptimizerConfig, TrainerConfig
@@ -24,8 +25,8 @@ CONFIG = TrainerConfig(
     data=DataConfig(paths=("{stdlib}/json/*.py",)),
     batch=BatchConfig(per_rank=2, accumulation=ACCUMULATION),
     optimizer=OptimizerConfig(warmup_rounds=2),
-    bucket_megabytes=0.05,
 )
+COMMUNICATION = CommunicationConfig(codec="zfp", error_feedback="plain", bucket_mebibytes=0.05)
 
 
 def silent() -> None:
@@ -34,7 +35,7 @@ def silent() -> None:
 
 def build(group: Group, config: TrainerConfig = CONFIG) -> Trainer:
     prepare(config.threads, group.device)
-    return Trainer(config, load_corpus(config.data), group)
+    return Trainer(config, COMMUNICATION, load_corpus(config.data), group)
 
 
 def micro_batches(trainer: Trainer, count: int) -> list[float]:
@@ -56,8 +57,7 @@ def through_files(group: Group, state: State, root: Path) -> State:
         parsed = {rank: [ShardFile.model_validate(file) for file in own] for rank, own in shards.items()}
         commit(root, Generation(0, 0), 0, parsed, group.size, job="gpt")
     group.barrier()
-    found = newest(root)
-    assert found is not None
+    found = candidates(root)[0]
     assert found.manifest is not None
     return read_files(found.path, found.manifest, group.rank, group.size, silent)
 
@@ -116,8 +116,7 @@ def load_elsewhere(link: Link, rank: int, size: int, root: Path, width: int | No
     group = link.form(rank, size)
     config = CONFIG.model_copy(update={"model": CONFIG.model.model_copy(update={"width": width})})
     trainer = build(group, config)
-    found = newest(root)
-    assert found is not None
+    found = candidates(root)[0]
     assert found.manifest is not None
     try:
         trainer.load(read_files(found.path, found.manifest, rank, size, silent))

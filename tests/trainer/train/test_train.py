@@ -197,5 +197,5 @@ def test_a_volume_that_cannot_be_listed_ends_the_job(make: Make) -> None:
     job = make("job", replicas=1)
     volume(job).write_text("a file where the directory should be")
     job.start_all()
-    assert job.wait(0) == ExitCode.USER_ERROR
-    assert "the checkpoint volume cannot be listed (Not a directory)" in job.termination(0).message
+    assert job.wait(0) == ExitCode.BAD_CONFIGURATION
+    assert str(volume(job)) in job.termination(0).message

@@ -7,6 +7,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from ringtrain.agent.communication_metrics import communication_metrics
 from ringtrain.contract.generation import Generation
 from ringtrain.contract.phases import Phase
 from ringtrain.contract.report import AgentStatus, Progress
@@ -39,6 +40,7 @@ class _ReplicaCollector(Collector):
         yield from _replica_metrics(sample, labels)
         yield from _rank_metrics(sample.status, labels)
         yield from _progress_metrics(sample.status, labels)
+        yield from communication_metrics(sample.status, labels)
 
 
 class Metrics:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ringtrain.checkpoint.directory import why_unusable
 from ringtrain.checkpoint.manifest import FILE_NAME, DamagedManifest, unseal
 from ringtrain.checkpoint.shard import DamagedFile
 from ringtrain.checkpoint.state import State, read_files
@@ -42,8 +43,12 @@ class Reader:
         """The newest checkpoint that is whole for every rank; None when the volume holds none.
 
         A damaged one is passed over, and reported. Raises BadConfiguration when all are damaged: starting anew would
-        silently throw away what was trained. Raises OSError when rank 0 cannot list the volume.
+        silently throw away what was trained; and when this rank could never save one. Raises OSError when rank 0
+        cannot list the volume for now.
         """
+        unusable = why_unusable(self._root)
+        if unusable:
+            raise BadConfiguration(unusable)
         damaged: list[_Candidate] = []
         for candidate in self._list():
             state = None

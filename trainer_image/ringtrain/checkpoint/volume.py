@@ -89,13 +89,11 @@ def commit(
 
 
 def candidates(root: Path) -> list[Candidate]:
-    """All committed directories, newest first; none when `root` does not exist. Raises OSError."""
+    """All committed directories, newest first; none when `root` does not exist. Checksums of files are not read.
+
+    Raises OSError.
+    """
     return [_candidate(root, name) for name in _committed(root)]
-
-
-def newest(root: Path) -> Candidate | None:
-    """The newest candidate without a problem (checksums of its files are not read). Raises OSError."""
-    return next((found for found in (_candidate(root, name) for name in _committed(root)) if not found.problem), None)
 
 
 def prune(root: Path, keep: int) -> list[str]:

@@ -2,18 +2,35 @@
 
 import hashlib
 import json
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import torch
 from torch import nn
+
+SMALL_VALUES = 1024
+"""Parameters of fewer values are not compressed (as torch_cgx does)."""
+ALIGNMENT = 128
+"""Compressed parameters begin at its multiples: so no codec's block holds two of them, and the noise of one's large
+gradients never reaches another's small ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class ParameterInfo:
     name: str
-    numel: int
+    shape: tuple[int, ...]
     dtype: torch.dtype
+
+    @property
+    def numel(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def exact(self) -> bool:
+        """It is never compressed: vectors (norms, biases) and small matrices are sensitive, and weigh little."""
+        return len(self.shape) < 2 or self.numel < SMALL_VALUES
 
     @property
     def bytes(self) -> int:
@@ -34,17 +51,26 @@ class Bucket:
     """Gradients that are reduced at once, as one flat tensor."""
 
     dtype: torch.dtype
+    exact: bool
+    """Never compressed."""
     slices: tuple[Slice, ...]
 
     @property
     def numel(self) -> int:
-        return sum(part.numel for part in self.slices)
+        """The gaps between slices included."""
+        return self.slices[-1].offset + self.slices[-1].numel if self.slices else 0
+
+    @property
+    def gaps(self) -> tuple[tuple[int, int], ...]:
+        """(begin, end) of what lies between slices."""
+        pairs = pairwise(self.slices)
+        return tuple((a.offset + a.numel, b.offset) for a, b in pairs if b.offset > a.offset + a.numel)
 
 
 def parameter_infos(model: nn.Module) -> tuple[ParameterInfo, ...]:
     """The parameters that get gradients, each once, in the model's order."""
     return tuple(
-        ParameterInfo(name, parameter.numel(), parameter.dtype)
+        ParameterInfo(name, tuple(parameter.shape), parameter.dtype)
         for name, parameter in model.named_parameters()
         if parameter.requires_grad
     )
@@ -53,32 +79,36 @@ def parameter_infos(model: nn.Module) -> tuple[ParameterInfo, ...]:
 def layout(parameters: Sequence[ParameterInfo], bucket_bytes: int) -> tuple[Bucket, ...]:
     """Fills buckets of at most `bucket_bytes` in reverse order, as gradients become ready in a backward pass.
 
-    One dtype to a bucket; a parameter larger than a bucket has one of its own. Buckets are in the order in which their
-    last gradients are expected.
+    One dtype to a bucket, and either compressed or exact parameters; a parameter larger than a bucket has one of its
+    own. Buckets are in the order in which their last gradients are expected.
     """
     if bucket_bytes <= 0:
-        raise ValueError(f"a bucket of {bucket_bytes} bytes: bucketMegabytes must be above zero")
+        raise ValueError(f"a bucket of {bucket_bytes} bytes: bucketMiB must be above zero")
     closed: list[tuple[int, list[ParameterInfo]]] = []  # With the place of its last parameter.
-    filling: dict[torch.dtype, tuple[int, list[ParameterInfo]]] = {}
+    filling: dict[tuple[torch.dtype, bool], tuple[int, list[ParameterInfo]]] = {}
     for place, parameter in enumerate(reversed(parameters)):
-        members = filling[parameter.dtype][1] if parameter.dtype in filling else []
+        kind = (parameter.dtype, parameter.exact)
+        members = filling[kind][1] if kind in filling else []
         if members and sum(member.bytes for member in members) + parameter.bytes > bucket_bytes:
-            closed.append(filling[parameter.dtype])
+            closed.append(filling[kind])
             members = []
-        filling[parameter.dtype] = (place, [*members, parameter])
+        filling[kind] = (place, [*members, parameter])
     closed += filling.values()
     return tuple(_bucket(members) for _, members in sorted(closed, key=lambda entry: entry[0]))
 
 
 def _bucket(members: Sequence[ParameterInfo]) -> Bucket:
+    alignment = 1 if members[0].exact else ALIGNMENT
     slices, offset = [], 0
     for member in members:
         slices.append(Slice(member.name, offset, member.numel))
-        offset += member.numel
-    return Bucket(members[0].dtype, tuple(slices))
+        offset += -(-member.numel // alignment) * alignment
+    return Bucket(members[0].dtype, members[0].exact, tuple(slices))
 
 
 def digest(buckets: Iterable[Bucket]) -> str:
     """Names a layout: equal layouts, equal digests, in every process and release. Kept in checkpoints."""
-    plain = [[str(bucket.dtype), [[part.name, part.numel] for part in bucket.slices]] for bucket in buckets]
+    plain = [
+        [str(bucket.dtype), bucket.exact, [[part.name, part.numel] for part in bucket.slices]] for bucket in buckets
+    ]
     return hashlib.blake2b(json.dumps(plain).encode(), digest_size=16).hexdigest()

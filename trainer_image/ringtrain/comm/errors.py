@@ -7,3 +7,7 @@ class PeerLost(RuntimeError):
 
 class Disagreement(RuntimeError):
     """The ranks are not in the same round, or not in the same state; the message names both rounds."""
+
+
+class Abandoned(Exception):
+    """Nobody waits for this any more."""

@@ -11,14 +11,18 @@ from typing import Any, Literal
 import torch
 import torch.distributed as dist
 from torch import Tensor
-from torch._C._distributed_c10d import Store
+from torch._C._distributed_c10d import PrefixStore, Store
 from torch.distributed import ReduceOp
 
 from ringtrain.comm import gloo, reaper
 from ringtrain.comm.address import own_address
+from ringtrain.comm.engine import Engine
 from ringtrain.comm.errors import PeerLost
+from ringtrain.comm.fabric import Fabric, Plan, connect
+from ringtrain.comm.meter import Meter
 from ringtrain.comm.polling import Poll, poll_until, run_polled
 from ringtrain.comm.rendezvous import Attempt
+from ringtrain.comm.topology import Topology
 
 _ADDRESS_SECONDS = 30.0
 _ABORT_SECONDS = 30.0
@@ -64,16 +68,42 @@ class Group:
     then the group must be destroyed. Raises PeerLost when a collective fails by itself.
     """
 
-    def __init__(self, factory: gloo.GlooFactory, device: torch.device) -> None:
+    def __init__(self, factory: gloo.GlooFactory, store: Store, device: torch.device, processes: int) -> None:
         self.rank = dist.get_rank()
         self.size = dist.get_world_size()
+        self.topology = Topology.dense(self.size, processes)
         self.device = device
         """Where gradients live and are reduced: by Gloo on cpu, by NCCL on cuda."""
         self.backend: Literal["gloo", "nccl"] = "nccl" if device.type == "cuda" else "gloo"
         self.poll = factory.poll
         self._factory = factory
+        self._store = store
+        self._engines: list[Engine] = []
+        self._fabrics: list[Fabric] = []
         self._process_group = dist.group.WORLD
         self._pending: set[Collective] = set()
+
+    def start_engine(self, plan: Plan, meter: Meter) -> Engine:
+        """Connects lanes, with all ranks of the plan's topology, and starts an engine on them; it ends with the group.
+
+        Raises PeerLost when some rank does not come, or what polling raises.
+        """
+        self._alive()
+        store = PrefixStore(f"fabric{len(self._fabrics)}", self._store)
+        failure = ""
+        try:
+            fabric = run_polled(
+                lambda abandoned: connect(plan, self.rank, self.device, store, self._factory, abandoned),
+                self.poll,
+                "ringtrain-connect-lanes",
+            )
+        except RuntimeError as error:
+            failure = str(error)
+        if failure:
+            raise PeerLost(f"lanes between {self.size} ranks did not connect: {failure}")
+        self._fabrics.append(fabric)
+        self._engines.append(Engine(fabric.lanes, meter))
+        return self._engines[-1]
 
     def start_all_reduce(self, tensor: Tensor, op: Any = ReduceOp.SUM) -> Collective:
         """Starts to reduce `tensor`, any shape, in place over all ranks."""
@@ -124,6 +154,12 @@ class Group:
         global _current
         if self._process_group is None:
             return
+        for engine in self._engines:
+            engine.close()
+        for fabric in self._fabrics:
+            fabric.drop()
+        self._engines.clear()
+        self._fabrics.clear()
         works: list[dist.Work] = []
         references: list[object] = [self._process_group, *self._factory.made]
         for collective in self._pending:
@@ -165,12 +201,14 @@ def form_group(
     address: str,
     timeout: timedelta,
     poll: Poll,
+    processes: int = 1,
 ) -> Group:
     """Meets all members of `generation` at the store and connects to them from `address`, this replica's own.
 
-    `address` is a host name or an IP address. `timeout` bounds the forming and every collective; it can be long, since
-    broken memberships are noticed by `poll`, not by it. On cuda, the current device must be set. Raises what `poll`
-    raises, and PeerLost when not all members are there in time; RuntimeError when the former group was not destroyed.
+    `address` is a host name or an IP address. Each replica has `processes` ranks. `timeout` bounds the forming and
+    every collective; it can be long, since broken memberships are noticed by `poll`, not by it. On cuda, the current
+    device must be set. Raises what `poll` raises, and PeerLost when not all members are there in time; RuntimeError
+    when the former group was not destroyed.
     """
     global _current
     if _current is not None:
@@ -194,7 +232,7 @@ def form_group(
 
     _register(factory, store, rank, world_size, device)
     target = torch.device("cuda", torch.cuda.current_device()) if device == "cuda" else torch.device("cpu")
-    _current = Group(factory, target)
+    _current = Group(factory, store, target, processes)
     if device == "cuda":
         _connect_nccl(_current)
     return _current

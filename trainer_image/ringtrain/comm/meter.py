@@ -1,24 +1,54 @@
 """How much a round communicates, and how much of that training waits for."""
 
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkTraffic:
+    """What went over one kind of link, of one process. Seconds are added up over lanes: they may pass the round's."""
+
+    raw_bytes: int = 0
+    """A ring all-reduce would send, of the gradients as they are."""
+    sent_bytes: int = 0
+    """Sent."""
+    codec_seconds: float = 0.0
+    """Encoding, decoding and adding."""
+    wire_seconds: float = 0.0
+    """Sending, and waiting for peers."""
+
+    def __add__(self, other: "LinkTraffic") -> "LinkTraffic":
+        return LinkTraffic(**{f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self)})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaneTraffic:
+    """What one all-reduce cost one process."""
+
+    intra: LinkTraffic
+    """Inside the machine."""
+    inter: LinkTraffic
+    """Between machines."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundTraffic:
     """One round of one rank."""
 
-    raw_bytes: int
-    """Would be sent without compression."""
-    sent_bytes: int
-    """Sent."""
+    intra: LinkTraffic
+    inter: LinkTraffic
     communication_seconds: float
-    """In which at least one reduction ran, as far as the training thread saw."""
+    """In which at least one all-reduce ran."""
     exposed_seconds: float
     """In which training waited for communication and did nothing else."""
     round_seconds: float
+
+    def __add__(self, other: "RoundTraffic") -> "RoundTraffic":
+        """Of several rounds together."""
+        return RoundTraffic(**{f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self)})
 
     @property
     def share(self) -> float:
@@ -31,33 +61,40 @@ def ring_bytes(payload: int, size: int) -> int:
     return 2 * (size - 1) * payload // size
 
 
+def union_seconds(intervals: Iterable[tuple[float, float]]) -> float:
+    """The time that lies in at least one of (begin, end)."""
+    total, covered = 0.0, float("-inf")
+    for begin, end in sorted(intervals):
+        total += max(0.0, end - max(begin, covered))
+        covered = max(covered, end)
+    return total
+
+
 class Meter:
-    """Adds up one round after another. The clock gives seconds from any start, and never goes back."""
+    """Adds up one round after another. The clock gives seconds from any start, and never goes back.
+
+    Lanes report from their own threads.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
+        self._lock = threading.Lock()
         self.begin_round()
 
     def begin_round(self) -> None:
         """Forgets what came before, a broken round for instance."""
-        self._began = self._clock()
-        self._raw = self._sent = self._running = 0
-        self._communicating_since = 0.0
-        self._communication = self._exposed = 0.0
+        with self._lock:
+            self._began = self._clock()
+            self._intra = self._inter = LinkTraffic()
+            self._intervals: list[tuple[float, float]] = []
+            self._exposed = 0.0
 
-    def started(self, *, raw_bytes: int, sent_bytes: int) -> None:
-        """A reduction was started."""
-        self._raw += raw_bytes
-        self._sent += sent_bytes
-        if self._running == 0:
-            self._communicating_since = self._clock()
-        self._running += 1
-
-    def ended(self) -> None:
-        """A reduction was seen to have ended."""
-        self._running -= 1
-        if self._running == 0:
-            self._communication += self._clock() - self._communicating_since
+    def summed(self, traffic: LaneTraffic, began: float, ended: float) -> None:
+        """An all-reduce ran from `began` to `ended`, by the same clock."""
+        with self._lock:
+            self._intra += traffic.intra
+            self._inter += traffic.inter
+            self._intervals.append((began, ended))
 
     @contextmanager
     def exposed(self) -> Iterator[None]:
@@ -70,12 +107,13 @@ class Meter:
 
     def end_round(self) -> RoundTraffic:
         """The round's traffic; the next round begins now."""
-        traffic = RoundTraffic(
-            raw_bytes=self._raw,
-            sent_bytes=self._sent,
-            communication_seconds=self._communication,
-            exposed_seconds=self._exposed,
-            round_seconds=self._clock() - self._began,
-        )
+        with self._lock:
+            traffic = RoundTraffic(
+                intra=self._intra,
+                inter=self._inter,
+                communication_seconds=union_seconds(self._intervals),
+                exposed_seconds=self._exposed,
+                round_seconds=self._clock() - self._began,
+            )
         self.begin_round()
         return traffic

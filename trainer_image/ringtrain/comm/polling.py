@@ -30,6 +30,13 @@ def poll_until(done: Callable[[], bool], poll: Poll) -> None:
         pause = min(pause * _GROWTH, _LONGEST_PAUSE)
 
 
+def wait_polled(event: threading.Event, poll: Poll) -> None:
+    """Returns as soon as `event` is set. Polls at least once; raises whatever `poll` raises."""
+    poll()
+    while not event.wait(_LONGEST_PAUSE):
+        poll()
+
+
 def run_polled(function: Callable[[threading.Event], T], poll: Poll, name: str) -> T:
     """Runs `function`, which blocks in C++, on a thread of its own, and polls until it returns.
 

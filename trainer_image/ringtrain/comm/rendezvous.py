@@ -7,14 +7,12 @@ from datetime import timedelta
 
 from torch._C._distributed_c10d import PrefixStore, Store, TCPStore
 
+from ringtrain.comm.errors import Abandoned
+
 _CONNECT_TIMEOUT = timedelta(seconds=5)
 _ANSWER_TIMEOUT = timedelta(seconds=60)
 _SHORTEST_PAUSE = 5e-3
 _LONGEST_PAUSE = 0.1
-
-
-class Abandoned(Exception):
-    """Nobody waits for this attempt any more."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Checks that all ranks hold the same state of the same round."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -11,6 +11,7 @@ from ringtrain.comm.errors import Disagreement
 from ringtrain.comm.group import Group
 
 _DIGEST_BYTES = 32
+_WORDS = {2: torch.int16, 4: torch.int32}
 
 
 def state_digest(tensors: Mapping[str, Tensor]) -> str:
@@ -27,13 +28,29 @@ def agree(group: Group, round: int, digest: str) -> None:
     """Returns when all ranks call this with the same round and digest, else raises Disagreement on all of them."""
     data = bytes.fromhex(digest)
     words = [int.from_bytes(data[at : at + 8], "little", signed=True) for at in range(0, len(data), 8)]
-    values = torch.tensor([round, *words])
-    # ~ reverses the order of integers, so that one maximum yields the minimum too.
-    both = torch.cat([values, ~values])
-    group.all_reduce(both, ReduceOp.MAX)
-    greatest, least = both[: len(values)], ~both[len(values) :]
+    least, greatest = _extremes(group, torch.tensor([round, *words]))
     if torch.equal(greatest, least):
         return
     first, last = int(least[0]), int(greatest[0])
     what = f"are in rounds {first} to {last}" if first != last else f"hold different states of round {first}"
     raise Disagreement(f"the ranks {what}; rank {group.rank} is in round {round} with state {digest[:16]}")
+
+
+def agree_on_checksums(group: Group, buckets: Sequence[Tensor]) -> None:
+    """Returns when all ranks hold the same bits in `buckets`, else raises Disagreement on all of them.
+
+    The checksum is the sum of all words: cheap, and any single difference changes it.
+    """
+    sums = [bucket.view(_WORDS[bucket.itemsize]).sum(dtype=torch.int64) for bucket in buckets]
+    least, greatest = _extremes(group, torch.stack(sums).cpu())
+    for index, (first, last) in enumerate(zip(least.tolist(), greatest.tolist(), strict=True)):
+        if first != last:
+            raise Disagreement(f"the ranks hold different sums in gradient bucket {index}: a fault of Ringtrain's own")
+
+
+def _extremes(group: Group, values: Tensor) -> tuple[Tensor, Tensor]:
+    """(least, greatest) of int64 values over all ranks."""
+    # ~ reverses the order of integers, so that one maximum yields the minimum too.
+    both = torch.cat([values, ~values])
+    group.all_reduce(both, ReduceOp.MAX)
+    return ~both[len(values) :], both[: len(values)]

@@ -8,6 +8,7 @@ from typing import Literal, Self
 from pydantic import Field, ValidationError
 
 from ringtrain.contract.addresses import Addresses
+from ringtrain.contract.communication import CommunicationConfig
 from ringtrain.contract.faults import Fault, parse_faults
 from ringtrain.contract.model import ContractModel
 from ringtrain.contract.phases import PhaseTimeouts
@@ -46,6 +47,7 @@ class ReplicaEnvironment:
     """Between SIGTERM and SIGKILL."""
     termination_log: str = "/dev/termination-log"
     checkpoint: CheckpointSettings | None = None
+    communication: CommunicationConfig = field(default_factory=CommunicationConfig)
     trainer: TrainerConfig | None = None
     """The built-in trainer's configuration; None when `command` is the user's."""
     command: tuple[str, ...] = ()
@@ -72,6 +74,7 @@ class ReplicaEnvironment:
             "GRACE_SECONDS": str(self.grace_seconds),
             "TERMINATION_LOG": self.termination_log,
             "CHECKPOINT": self.checkpoint.to_json() if self.checkpoint else "",
+            "COMMUNICATION": self.communication.to_json(),
             "TRAINER": self.trainer.to_json() if self.trainer else "",
             "COMMAND": json.dumps(self.command) if self.command else "",
             "FAULTS": ";".join(map(str, self.faults)),
@@ -108,6 +111,7 @@ class ReplicaEnvironment:
                 grace_seconds=float(env.get(PREFIX + "GRACE_SECONDS") or 30.0),
                 termination_log=env.get(PREFIX + "TERMINATION_LOG") or "/dev/termination-log",
                 checkpoint=CheckpointSettings.model_validate_json(checkpoint) if checkpoint else None,
+                communication=CommunicationConfig.model_validate_json(env.get(PREFIX + "COMMUNICATION") or "{}"),
                 trainer=TrainerConfig.model_validate_json(trainer) if trainer else None,
                 command=tuple(str(word) for word in command),
                 faults=parse_faults(env.get(PREFIX + "FAULTS", "")),

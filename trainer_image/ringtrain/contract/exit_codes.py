@@ -24,10 +24,12 @@ class ExitCode(IntEnum):
     """The machine's or the GPU's memory was exhausted."""
     STALE = 84
     """The coordinator knows a newer pod of the same replica: this one must not go on."""
+    ENDED_WITH_PEER = 85
+    """A peer was lost, and this process's communication (MPI) cannot go on without it. Not counted: the peer is."""
 
 
 NEVER_RESTARTED = frozenset({ExitCode.BAD_CONFIGURATION})
-NOT_COUNTED = frozenset({ExitCode.PREEMPTED, ExitCode.STALE})
+NOT_COUNTED = frozenset({ExitCode.PREEMPTED, ExitCode.STALE, ExitCode.ENDED_WITH_PEER})
 
 
 def reason(code: int) -> str:

@@ -6,6 +6,47 @@ from ringtrain.contract.model import ContractModel
 from ringtrain.contract.phases import Phase
 
 
+class LinkTotals(ContractModel):
+    """What one rank sent over one kind of link. Seconds are added up over its threads: they may pass the rounds'."""
+
+    raw_bytes: int = 0
+    """A ring all-reduce would send, of the gradients as they are."""
+    sent_bytes: int = 0
+    """Sent."""
+    codec_seconds: float = 0.0
+    """Encoding, decoding and adding."""
+    wire_seconds: float = 0.0
+    """Sending, and waiting for peers."""
+
+
+class CommunicationTotals(ContractModel):
+    """A rank's communication since it entered the generation."""
+
+    codec: str
+    """Of large tensors between machines, such as zfp-4."""
+    rounds: int
+    """These many."""
+    round_seconds: float
+    communication_seconds: float
+    """In which at least one all-reduce ran."""
+    exposed_seconds: float
+    """In which training waited for communication and did nothing else."""
+    intra: LinkTotals
+    """Inside the machine."""
+    inter: LinkTotals
+    """Between machines."""
+
+    @property
+    def share(self) -> float:
+        """Exposed / round time, 0..1."""
+        return self.exposed_seconds / self.round_seconds if self.round_seconds > 0 else 0.0
+
+    @property
+    def ratio(self) -> float | None:
+        """Raw bytes / sent bytes between machines; None when there was nothing to send."""
+        return self.inter.raw_bytes / self.inter.sent_bytes if self.inter.sent_bytes else None
+
+
 class Progress(ContractModel):
     """A rank's progress, as of its last finished round."""
 
@@ -18,6 +59,8 @@ class Progress(ContractModel):
     """Of the whole job."""
     communication_share: float | None = None
     """Exposed communication / round time, 0..1, of the last round."""
+    communication: CommunicationTotals | None = None
+    """The rank's own."""
 
 
 class RankStatus(ContractModel):

@@ -104,7 +104,5 @@ class TrainerConfig(ContractModel):
     """Batch size."""
     optimizer: OptimizerConfig = OptimizerConfig()
     """Optimizer and learning-rate schedule."""
-    bucket_megabytes: float = Field(default=4.0, gt=0)
-    """Size of a gradient bucket, in units of 2**20 bytes."""
     threads: int = Field(default=1, ge=1)
     """CPU threads of each rank. One makes CPU runs bitwise repeatable."""

@@ -17,6 +17,7 @@ from ringtrain.contract.messages import MAXIMUM_LINE, Alive, Hello, JobReported,
 from ringtrain.contract.report import CheckpointRecord
 from ringtrain.coordinator.job_report import job_report
 from ringtrain.coordinator.membership import ProtocolError, step
+from ringtrain.coordinator.notices import noticed
 from ringtrain.coordinator.state import (
     Action,
     AgentConnected,
@@ -42,7 +43,8 @@ _logger = logging.getLogger(__name__)
 class Server:
     """One job's coordinator. Its decisions are `membership.step`'s."""
 
-    def __init__(self, environment: ReplicaEnvironment) -> None:
+    def __init__(self, environment: ReplicaEnvironment, predecessor_ended: str) -> None:
+        """`predecessor_ended` says how the coordinator before this one did; empty for the replica's first."""
         self._environment = environment
         self._connections: dict[int, Connection] = {}
         self._numbers = itertools.count()
@@ -53,6 +55,9 @@ class Server:
             procs_per_replica=environment.procs_per_replica,
             coordinator_id=secrets.token_hex(8),
         )
+        if predecessor_ended:
+            message = f"the coordinator ended: {predecessor_ended}; a new one has taken its place"
+            state = noticed(state, datetime.now(UTC), "CoordinatorLost", message)
         self._state = _resumed(state, environment.checkpoint)
 
     async def run(self) -> None:

@@ -32,3 +32,7 @@ class InjectedFault(RuntimeError):
 
 class PeersUnreachable(Exception):
     """Groups broke again and again, and training got no further."""
+
+
+class EndedWithPeer(Exception):
+    """A peer was lost, and this process can never communicate again: its replacement can."""

@@ -10,11 +10,12 @@ from ringtrain.comm.errors import PeerLost
 from ringtrain.contract.environment import BadEnvironment
 from ringtrain.contract.exit_codes import ExitCode
 from ringtrain.data.errors import DataError
-from ringtrain.runtime.errors import BadConfiguration, PeersUnreachable, Preempted
+from ringtrain.runtime.errors import BadConfiguration, EndedWithPeer, PeersUnreachable, Preempted
 
 _CODES: tuple[tuple[type[Exception], ExitCode], ...] = (
     (Preempted, ExitCode.PREEMPTED),
     (PeersUnreachable, ExitCode.LOST_PEER),
+    (EndedWithPeer, ExitCode.ENDED_WITH_PEER),
     (torch.OutOfMemoryError, ExitCode.OUT_OF_MEMORY),
     (MemoryError, ExitCode.OUT_OF_MEMORY),
     (BadConfiguration, ExitCode.BAD_CONFIGURATION),
@@ -22,7 +23,8 @@ _CODES: tuple[tuple[type[Exception], ExitCode], ...] = (
     (DataError, ExitCode.BAD_CONFIGURATION),
     (ValidationError, ExitCode.BAD_CONFIGURATION),
 )
-_SPEAK_FOR_THEMSELVES = (Preempted, PeersUnreachable, BadConfiguration, BadEnvironment, DataError)
+_MARKS = ("gloo/transport", PeerLost.__name__)
+_SPEAK_FOR_THEMSELVES = (Preempted, PeersUnreachable, EndedWithPeer, BadConfiguration, BadEnvironment, DataError)
 
 
 def exit_code(error: Exception) -> ExitCode:
@@ -32,7 +34,8 @@ def exit_code(error: Exception) -> ExitCode:
 
 def is_peer_loss(error: RuntimeError) -> bool:
     """Whether a collective failed, ours or one that training code started by torch.distributed itself."""
-    return isinstance(error, PeerLost | dist.DistError) or "gloo/transport" in str(error)
+    # Out of DDP's backward pass, a hook's exception comes as a RuntimeError with its text.
+    return isinstance(error, PeerLost | dist.DistError) or any(mark in str(error) for mark in _MARKS)
 
 
 def message(error: Exception) -> str:

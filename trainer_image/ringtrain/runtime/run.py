@@ -11,13 +11,14 @@ from typing import Any, NoReturn
 import torch
 
 from ringtrain.comm.group import Group, form_group
+from ringtrain.comm.transport import mpi_world
 from ringtrain.contract.exit_codes import ExitCode
 from ringtrain.contract.generation import Generation
 from ringtrain.contract.messages import Enter
 from ringtrain.contract.phases import Phase
 from ringtrain.runtime import failure
 from ringtrain.runtime.context import Context
-from ringtrain.runtime.errors import BadConfiguration, Interrupted, JobFinished, PeersUnreachable
+from ringtrain.runtime.errors import BadConfiguration, EndedWithPeer, Interrupted, JobFinished, PeersUnreachable
 from ringtrain.runtime.session import Session
 
 _MAXIMUM_BREAKS = 10
@@ -50,7 +51,7 @@ def _train(session: Session, train_fn: Callable[[Context], None]) -> None:
             return
         group: Group | None = None
         context: Context | None = None
-        broken, finished = "", False
+        broken, left, finished = "", "", False
         try:
             group = _form_group(session, enter)
             session.beat(Phase.COMPILING)
@@ -59,8 +60,8 @@ def _train(session: Session, train_fn: Callable[[Context], None]) -> None:
             session.done(session.progress.round if session.progress else context.round or 0)
             session.wait_finished()
             finished = True
-        except Interrupted:
-            pass
+        except Interrupted as error:
+            left = error.reason
         except RuntimeError as error:
             if not failure.is_peer_loss(error):
                 raise
@@ -71,6 +72,8 @@ def _train(session: Session, train_fn: Callable[[Context], None]) -> None:
             reached = context.round or 0 if context is not None else 0
             breaks = 1 if reached > furthest else breaks + 1
             furthest = max(furthest, reached)
+        if mpi_world.entered() and not finished:
+            _end_with_peer(broken, left, trained=context is not None and context.round is not None)
         context = None
         gc.collect()
         if group is not None:
@@ -79,6 +82,13 @@ def _train(session: Session, train_fn: Callable[[Context], None]) -> None:
             return
         if breaks >= _MAXIMUM_BREAKS:
             raise PeersUnreachable(f"{breaks} generations in a row broke and got no further: {broken}")
+
+
+def _end_with_peer(broken: str, left: str, trained: bool) -> NoReturn:
+    """Another generation would need another MPI. Leaving the group is left to the end of the process."""
+    if broken and not trained:
+        raise PeersUnreachable(f"MPI between machines failed before the first round: {broken}")
+    raise EndedWithPeer(f"MPI cannot go on without a lost peer, so all ranks start anew: {broken or left}")
 
 
 def _device(session: Session) -> torch.device:
@@ -109,6 +119,7 @@ def _form_group(session: Session, enter: Enter) -> Group:
         address=environment.addresses.of(environment.replica),
         timeout=timedelta(seconds=slowest + _COLLECTIVE_MARGIN),
         poll=session.poll,
+        processes=environment.procs_per_replica,
     )
 
 

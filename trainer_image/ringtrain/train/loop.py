@@ -7,12 +7,13 @@ from ringtrain.checkpoint.writer import Writer
 from ringtrain.comm.verify import agree
 from ringtrain.contract.environment import CheckpointSettings
 from ringtrain.contract.phases import Phase
-from ringtrain.contract.report import Progress
+from ringtrain.contract.report import CommunicationTotals, Progress
 from ringtrain.contract.trainer_config import TrainerConfig
 from ringtrain.data.corpus import Corpus, load_corpus
 from ringtrain.runtime.context import Context
 from ringtrain.runtime.errors import BadConfiguration
 from ringtrain.train.process import prepare, say
+from ringtrain.train.report import communication_totals
 from ringtrain.train.trainer import FinishedRound, OtherModel, Trainer
 
 
@@ -29,7 +30,7 @@ def train(context: Context) -> None:
             "no trainer is configured: set spec.trainer, or spec.command for training code of your own"
         )
     prepare(config.threads, context.device)
-    trainer = Trainer(config, _corpus(context, config), context.group)
+    trainer = Trainer(config, context.environment.communication, _corpus(context, config), context.group)
     try:
         _restore(context, trainer)
         agree(context.group, trainer.round, trainer.digest())
@@ -73,10 +74,13 @@ def _load(context: Context, trainer: Trainer, restored: Restored) -> None:
         ) from error
     if restored.state.replicated["bucket_layout"] != layout:
         say(context.rank, "gradient buckets have changed since the checkpoint: bits may differ from an unbroken run's")
+    if trainer.residuals_lost:
+        say(context.rank, "error feedback starts at zero: its state in the checkpoint is of other settings")
 
 
 def _train_rounds(context: Context, config: TrainerConfig, trainer: Trainer) -> None:
     settings = context.environment.checkpoint
+    rounds, traffic = 0, None
     while trainer.round < config.rounds:
         phase = Phase.COMPILING if context.round is None else Phase.TRAINING
         # A hang from here on is one of the round, not of the checkpoint before it.
@@ -87,7 +91,9 @@ def _train_rounds(context: Context, config: TrainerConfig, trainer: Trainer) -> 
             trainer.train_micro_batch()
             context.beat(phase)
         finished = trainer.finish_round()
-        _tell(context, config, finished)
+        rounds += 1
+        traffic = traffic + finished.traffic if traffic is not None else finished.traffic
+        _tell(context, config, finished, communication_totals(trainer.codec, rounds, traffic))
         if settings is not None and (trainer.round % settings.every == 0 or trainer.round == config.rounds):
             _save(context, settings, trainer)
 
@@ -100,7 +106,7 @@ def _save(context: Context, settings: CheckpointSettings, trainer: Trainer) -> N
         say(context.rank, f"no checkpoint of round {trainer.round}: {problem}")
 
 
-def _tell(context: Context, config: TrainerConfig, finished: FinishedRound) -> None:
+def _tell(context: Context, config: TrainerConfig, finished: FinishedRound, communication: CommunicationTotals) -> None:
     traffic = finished.traffic
     speed = finished.tokens / traffic.round_seconds
     progress = Progress(
@@ -109,6 +115,7 @@ def _tell(context: Context, config: TrainerConfig, finished: FinishedRound) -> N
         loss=finished.loss,
         tokens_per_second=speed,
         communication_share=traffic.share,
+        communication=communication,
     )
     context.beat(Phase.TRAINING, progress)
     say(

@@ -14,6 +14,7 @@ from ringtrain.comm.group import Group
 from ringtrain.comm.meter import Meter, RoundTraffic
 from ringtrain.comm.reducer import Reducer
 from ringtrain.comm.verify import state_digest
+from ringtrain.contract.communication import CommunicationConfig
 from ringtrain.contract.trainer_config import TrainerConfig
 from ringtrain.data.corpus import Corpus
 from ringtrain.data.loader import Batches
@@ -41,12 +42,14 @@ class Trainer:
     """One rank's model, optimizer, data and reducer. `round` counts the rounds finished, `micro_batches` those done of
     the next one. Built from the seed alone: every generation that starts at round 0 starts with the same bits."""
 
-    def __init__(self, config: TrainerConfig, corpus: Corpus, group: Group) -> None:
-        """Raises DataError when the corpus is too short."""
+    def __init__(self, config: TrainerConfig, communication: CommunicationConfig, corpus: Corpus, group: Group) -> None:
+        """Raises DataError when the corpus is too short, and what connecting does."""
         self.round = 0
         self.loss: float | None = None
         """Mean per token over all ranks, in nats, of the last finished round."""
         self.micro_batches = 0
+        self.residuals_lost = False
+        """What encoding had lost until the loaded checkpoint could not be taken over: it starts at zero."""
         self._tokens = 0
         self._loss = 0.0
         self._config = config
@@ -58,11 +61,12 @@ class Trainer:
         self._batches = Batches(corpus, config, group.rank, group.size)
         self._data_position = self._batches.state_dict()
         self._meter = Meter()
-        self._reducer = Reducer(self._model, group, int(config.bucket_megabytes * 2**20), self._meter)
+        self._reducer = Reducer(self._model, group, communication, self._meter)
 
     def begin_round(self) -> None:
         """The time from here to `finish_round` is the round's."""
         self._meter.begin_round()
+        self._reducer.begin_round(self.round + 1)
 
     def train_micro_batch(self) -> None:
         """Forward and backward pass of the round's next micro-batch; the last one's sends gradients meanwhile."""
@@ -103,7 +107,7 @@ class Trainer:
             },
             local={
                 "random": randomness.capture(),
-                "residuals": {},
+                "residuals": self._reducer.residuals(),
                 "accumulated": {
                     "micro_batches": self.micro_batches,
                     "tokens": self._tokens,
@@ -128,6 +132,7 @@ class Trainer:
         self.loss = saved["loss"]
         if state.local is None:
             seed(self._config.seed, self._group.rank, self.round)
+            self.residuals_lost = bool(self._reducer.residuals())
         else:
             self._load_local(state.local)
 
@@ -142,6 +147,12 @@ class Trainer:
         for _ in range(self.micro_batches):
             self._batches.next()
         randomness.restore(local["random"])
+        self.residuals_lost = not self._reducer.load_residuals(local["residuals"])
+
+    @property
+    def codec(self) -> str:
+        """Of large tensors between machines, such as zfp-4."""
+        return self._reducer.codec
 
     @property
     def bucket_layout(self) -> str:

@@ -1,0 +1,16 @@
+"""From what a user asks for to what is connected: pure."""
+
+import torch
+
+from ringtrain.comm.fabric import Plan
+from ringtrain.comm.topology import Topology
+from ringtrain.contract.communication import CommunicationConfig
+
+
+def fabric_plan(config: CommunicationConfig, topology: Topology, device: torch.device) -> Plan:
+    return Plan(
+        topology=topology,
+        algorithm=config.algorithm_on(len(topology.machines)),
+        intra="nccl" if device.type == "cuda" and config.intra != "gloo" else "gloo",
+        inter=config.inter,
+    )

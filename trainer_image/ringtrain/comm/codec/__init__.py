@@ -1,0 +1,1 @@
+"""How values are written for the wire: codecs of fixed size, told in advance."""

@@ -1,0 +1,1 @@
+"""All-reduces between machines, of encoded values."""

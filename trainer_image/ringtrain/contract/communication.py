@@ -1,0 +1,67 @@
+"""How gradients are summed over all ranks: `spec.communication` of a TrainingJob."""
+
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from ringtrain.contract.model import ContractModel
+
+Algorithm = Literal["ring", "direct"]
+
+DEFAULT_RATE = 4
+DEFAULT_BLOCK: Literal[128] = 128
+DIRECT_UP_TO = 16
+"""Machines, where noise does not count: beyond, connections from everybody to everybody do."""
+
+
+class CommunicationConfig(ContractModel):
+    """Gradients are summed in full precision inside a machine, and encoded between machines."""
+
+    intra: Literal["auto", "nccl", "gloo"] = "auto"
+    """Inside a machine. `auto`: nccl on cuda, gloo on cpu."""
+    inter: Literal["gloo", "mpi"] = "gloo"
+    """Between machines. `mpi` needs mpi4py and an MPI library in the image. It cannot lose a peer and live: when a rank
+    is lost, all ranks end and the job restarts whole from its newest checkpoint."""
+    algorithm: Literal["auto", "ring", "direct"] = "auto"
+    """Between machines. `ring`: a value is encoded once for each machine, so noise grows with their number. `direct`:
+    twice, whatever their number, but everybody talks to everybody. `auto`: direct for codecs zfp and int4 and on up to
+    16 machines, else ring."""
+    codec: Literal["none", "bf16", "zfp", "int4"] = "zfp"
+    """How values are written between machines. `none`: as float32. `zfp`: `rate` bits a value. `int4`: 4 bits a value
+    and a scale for each `block`."""
+    rate: int | None = Field(default=None, ge=3, le=16)
+    """Bits a value of codec zfp; 4 when absent."""
+    block: Literal[32, 128] | None = None
+    """Values that share a scale in codec int4; 128 when absent."""
+    rotate: bool | None = None
+    """Codec int4 spreads outliers over their block first, by a Hadamard rotation; false when absent."""
+    error_feedback: Literal["none", "plain", "damped"] | None = None
+    """What becomes of what codecs zfp and int4 lose. `none`: it is lost. `plain`: it is added to the same values of the
+    next round. `damped`: a moving average of it is. `none` when absent."""
+    warmup_rounds: int = Field(default=0, ge=0)
+    """The first rounds of training send bf16, whatever the codec."""
+    bucket_mebibytes: float = Field(default=4.0, gt=0, le=4096, alias="bucketMiB")
+    """Size of a gradient bucket, in units of 2**20 bytes."""
+    overlap: bool = True
+    """Buckets are sent while the backward pass still runs; off: after it."""
+    verify: bool = False
+    """After every round all ranks compare a checksum of their summed gradients; a difference ends the job's attempt."""
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> "CommunicationConfig":
+        if self.codec in ("none", "bf16") and self.error_feedback not in (None, "none"):
+            raise ValueError(
+                f"codec {self.codec} loses too little to feed back: remove errorFeedback, or set codec to zfp or int4"
+            )
+        if self.codec != "zfp" and self.rate is not None:
+            raise ValueError(f"rate is of codec zfp only, and codec is {self.codec}: remove rate")
+        for field in ("block", "rotate"):
+            if self.codec != "int4" and getattr(self, field) is not None:
+                raise ValueError(f"{field} is of codec int4 only, and codec is {self.codec}: remove {field}")
+        return self
+
+    def algorithm_on(self, machines: int) -> Algorithm:
+        """What `algorithm` means on so many machines."""
+        if self.algorithm != "auto":
+            return self.algorithm
+        return "direct" if self.codec in ("zfp", "int4") or machines <= DIRECT_UP_TO else "ring"
