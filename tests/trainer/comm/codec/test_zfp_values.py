@@ -12,16 +12,17 @@ from ringtrain.comm.codec.zfp_values import Values, get, put
 SEEN_AS = {torch.bfloat16: torch.uint16, torch.float16: torch.int16}
 
 
-@njit
-def _widened(values: Values, wide: NDArray[numpy.float32]) -> None:
+def _widen(values: Values, wide: NDArray[numpy.float32]) -> None:
     for index in range(len(values)):
         put(wide, 0, index, get(values, 0, index))
 
 
-@njit
-def _narrowed(wide: NDArray[numpy.float32], values: Values) -> None:
+def _narrow(wide: NDArray[numpy.float32], values: Values) -> None:
     for index in range(len(values)):
         put(values, 0, index, get(wide, 0, index))
+
+
+_widened, _narrowed = njit(_widen), njit(_narrow)
 
 
 def all_of(dtype: torch.dtype) -> Tensor:

@@ -13,13 +13,15 @@ KINDS = ("gaussian", "any", "subnormal", "zero", "lone", "constant", "ramp", "sp
 
 def _block(kind: str, exponent: int, random: Generator) -> NDArray[numpy.float32]:
     scale = 2.0**exponent
+    values: NDArray[numpy.generic]
     match kind:
         case "gaussian":
             values = random.standard_normal(64) * scale
         case "any":  # Every pattern of bits that is finite.
             bits = random.integers(0, 2**32, 64, dtype=numpy.uint32)
             finite = bits & 0x7F800000 != 0x7F800000
-            values = numpy.where(finite, bits, 0x80000000).astype(numpy.uint32).view(numpy.float32)
+            bits = numpy.where(finite, bits, 0x80000000).astype(numpy.uint32)
+            return bits.view(numpy.float32)
         case "subnormal":
             values = random.integers(-(2**23), 2**23, 64) * 2.0**-149
         case "zero":

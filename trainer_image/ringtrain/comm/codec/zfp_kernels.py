@@ -21,7 +21,7 @@ _Word = numpy.uint64
 _Long = numpy.int64
 
 _STRIP = 32
-"""Blocks that are worked at together. Their bytes are copied from or to a place with the words to spare that they need."""
+"""Blocks that are worked at together. Their bytes are copied to or from a place that has words to spare."""
 _HEADER = _Word(2**HEADER_BITS - 1)
 
 
