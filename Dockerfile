@@ -60,5 +60,9 @@ ENTRYPOINT ["python", "-m", "ringtrain_operator"]
 
 FROM trainer-dependencies AS trainer
 COPY --from=wheel /installed/opt/ringtrain /opt/ringtrain
+# Kernels are compiled here for a processor like this one; on another, and for another user, ranks compile them anew.
+ENV NUMBA_CACHE_DIR=/opt/ringtrain/kernels
+RUN mkdir -m 1777 ${NUMBA_CACHE_DIR} && python -c "from ringtrain.comm.codec.build import compile_ahead; compile_ahead()" && \
+    chmod -R a+rwX ${NUMBA_CACHE_DIR}
 USER 1000:1000
 CMD ["python", "-m", "ringtrain.agent"]

@@ -118,6 +118,9 @@ def run(args: argparse.Namespace) -> None:
     layouts = ["2x1"] if args.quick else args.layout.split(",")
     config = configuration(args)
     results = Results.load(args.json, config)
+    if args.show:
+        print("\n".join(table(Setting.named(name), results) for name in results.links))
+        return
     for layout in layouts:
         machines, processes = map(int, layout.split("x"))
         for compute in args.compute.split(","):
@@ -160,6 +163,7 @@ def main() -> None:
     parser.add_argument("--link", type=float, help="Mbit/s, in place of calibrating")
     parser.add_argument("--quick", action="store_true", help="under a minute: proves that it runs, decides nothing")
     parser.add_argument("--json", type=Path, help="kept after every trial, and added to")
+    parser.add_argument("--show", action="store_true", help="the tables of what is in the file, and nothing else")
     args = parser.parse_args()
     if args.quick:
         args.link, args.cycles, args.compute = args.link or 50.0, 1, "emulated"

@@ -20,13 +20,13 @@ spec:
   image: localhost/ringtrain-trainer:dev
   replicas: 3
   device: cpu
-  communication: {{inter: {inter}}}
   trainer:
     rounds: {rounds}
     model: {{size: nano, layers: 1, contextLength: 32}}
     data: {{paths: [text/*.txt]}}
     batch: {{perRank: 2}}
     optimizer: {{warmupRounds: 2}}
+  communication: {{inter: {inter}, warmupRounds: 4, errorFeedback: plain}}
   checkpoint:
     every: 5
     volume: {{claimTemplate: {{storage: 1Gi}}}}

@@ -14,7 +14,7 @@ from ringtrain.runtime.failure import is_peer_loss
 from trainer.comm.ranks import Left, Link
 
 PLAIN = CommunicationConfig(codec="none")
-ZFP = CommunicationConfig(codec="zfp", error_feedback="plain")
+ZFP = CommunicationConfig(codec="zfp", error_feedback="plain", warmup_rounds=0)
 
 
 def build() -> nn.Module:

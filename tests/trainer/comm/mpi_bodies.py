@@ -88,7 +88,7 @@ def lose_one(
 
 def misuse(link: Link, rank: int, size: int) -> list[str]:
     """What waiting raises for a message that is longer than expected, and for others once it was abandoned."""
-    transport = mpi_world.enter(HashStore(), rank, size, "127.0.0.1", link.poll).connect("alone", [0], link.poll)
+    transport = mpi_world.enter(link, HashStore(), rank, size, "127.0.0.1", link.poll).connect("alone", [0], link.poll)
     send, receive = torch.arange(16, dtype=torch.uint8), torch.zeros(16, dtype=torch.uint8)
     transport.shift(send, receive).wait()
     assert torch.equal(send, receive)

@@ -13,11 +13,11 @@ CONFIGS = [
     CommunicationConfig(codec="none"),
     CommunicationConfig(codec="none", overlap=False, bucket_mebibytes=0.001),
     CommunicationConfig(codec="bf16", algorithm="ring"),
-    CommunicationConfig(codec="zfp", algorithm="ring", error_feedback="plain", verify=True),
+    CommunicationConfig(codec="zfp", algorithm="ring", error_feedback="plain", verify=True, warmup_rounds=0),
     CommunicationConfig(codec="zfp", rate=8, bucket_mebibytes=0.01, warmup_rounds=2),
-    CommunicationConfig(codec="int4", rotate=True, error_feedback="damped", algorithm="direct"),
+    CommunicationConfig(codec="int4", rotate=True, error_feedback="damped", algorithm="direct", warmup_rounds=0),
 ]
-FEEDBACK = CommunicationConfig(codec="zfp", error_feedback="plain")
+FEEDBACK = CommunicationConfig(codec="zfp", error_feedback="plain", warmup_rounds=0)
 
 
 @pytest.mark.parametrize(("size", "processes"), [(3, 1), (4, 2)])
@@ -42,9 +42,9 @@ def test_gradients_are_close_to_the_exact_ones() -> None:
         exact = ranks.run(2, bodies.gradients, CommunicationConfig(codec="none"))[0]
     for config, bound in (
         (CommunicationConfig(codec="bf16"), 0.01),
-        (CommunicationConfig(codec="zfp", rate=8), 0.1),
-        (CommunicationConfig(codec="zfp"), 0.6),
-        (CommunicationConfig(codec="int4"), 0.3),
+        (CommunicationConfig(codec="zfp", rate=8, warmup_rounds=0), 0.1),
+        (CommunicationConfig(codec="zfp", warmup_rounds=0), 0.6),
+        (CommunicationConfig(codec="int4", warmup_rounds=0), 0.3),
         (CommunicationConfig(codec="zfp", warmup_rounds=1), 0.01),
     ):
         with Ranks() as ranks:
@@ -64,7 +64,9 @@ def test_residuals_are_state() -> None:
     assert results[0] == results[1]
 
 
-@pytest.mark.parametrize("config", [FEEDBACK, CommunicationConfig(codec="int4")], ids=lambda config: config.codec)
+@pytest.mark.parametrize(
+    "config", [FEEDBACK, CommunicationConfig(codec="int4", warmup_rounds=0)], ids=lambda config: config.codec
+)
 def test_what_is_not_finite_is_seen_by_all_and_leaves_no_trace(config: CommunicationConfig) -> None:
     with Ranks() as ranks:
         results = ranks.run(2, bodies.overflowing, config)

@@ -132,8 +132,9 @@ def test_broken_collectives_are_reported_and_given_up_when_nothing_gets_further(
 
 
 ENTER_MPI = (
-    "from ringtrain.comm.transport import mpi_world; from torch.distributed import HashStore; "
-    "mpi_world.enter(HashStore(), 0, 1, '127.0.0.1', context.beat); "
+    "from ringtrain.comm.transport import mpi_world; from torch._C._distributed_c10d import HashStore; "
+    "mpi_world.enter(context, HashStore(), 0, 1, '127.0.0.1', context.beat); "
+    "context.session.report('Entered', 'MPI'); "
 )
 
 
@@ -152,8 +153,10 @@ def test_who_has_entered_mpi_ends_with_its_generation(
     pytest.importorskip("mpi4py", reason="mpi4py is not installed: install ringtrain[mpi]")
     rank = start(ranks, ENTER_MPI + body.replace("while", "\n    while"), tmp_path)
     rank.enter("0.0", store_port)
-    rank.agent.hear_until(Report)
-    rank.agent.tell(Leave(generation="0.0", reason="replica 1 is lost"))
+    while rank.agent.hear_until(Report) != Report(rank=0, reason="Entered", message="MPI"):
+        pass
+    if body == WAIT:
+        rank.agent.tell(Leave(generation="0.0", reason="replica 1 is lost"))
     failing = rank.agent.hear_until(Failing)
     assert isinstance(failing, Failing)
     assert (failing.exit_code, failing.message.endswith(message)) == (code, True)

@@ -26,7 +26,7 @@ CONFIG = TrainerConfig(
     batch=BatchConfig(per_rank=2, accumulation=ACCUMULATION),
     optimizer=OptimizerConfig(warmup_rounds=2),
 )
-COMMUNICATION = CommunicationConfig(codec="zfp", error_feedback="plain", bucket_mebibytes=0.05)
+COMMUNICATION = CommunicationConfig(codec="zfp", error_feedback="plain", bucket_mebibytes=0.05, warmup_rounds=0)
 
 
 def silent() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from ringtrain.checkpoint.manifest import FILE_NAME
 from ringtrain.checkpoint.volume import candidates
+from ringtrain.contract.communication import CommunicationConfig
 from ringtrain.contract.environment import CheckpointSettings, ReplicaEnvironment
 from ringtrain.contract.exit_codes import ExitCode
 from ringtrain.contract.trainer_config import BatchConfig, DataConfig, ModelConfig, OptimizerConfig, TrainerConfig
@@ -28,12 +29,15 @@ CONFIG = TrainerConfig(
 )
 
 
+COMMUNICATION = CommunicationConfig(codec="zfp", error_feedback="plain", warmup_rounds=3)
+
+
 @dataclass
 class TrainerJob(LoopbackJob):
     trainer: TrainerConfig = CONFIG
 
     def environment(self, replica: int, epoch: int = 0) -> ReplicaEnvironment:
-        return replace(super().environment(replica, epoch), trainer=self.trainer)
+        return replace(super().environment(replica, epoch), trainer=self.trainer, communication=COMMUNICATION)
 
     def finish(self) -> None:
         codes = {replica: self.wait(replica) for replica in self.agents}

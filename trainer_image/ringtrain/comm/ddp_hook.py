@@ -20,7 +20,7 @@ from torch._C._distributed_c10d import GradBucket
 from ringtrain.comm.bucket_sum import BucketSum
 from ringtrain.comm.buckets import Bucket, ParameterInfo, Slice, layout
 from ringtrain.comm.choice import fabric_plan
-from ringtrain.comm.codec.build import build_codecs
+from ringtrain.comm.codec.build import build_codecs, compile_ahead
 from ringtrain.comm.errors import PeerLost
 from ringtrain.comm.group import Group
 from ringtrain.comm.meter import Meter
@@ -55,6 +55,8 @@ class HookState:
         self._config = config
         self._codecs = build_codecs(config)
         self._known: dict[int, _Known] = {}
+        if config.codec == "zfp":
+            compile_ahead()
         self._engine = group.start_engine(fabric_plan(config, group.topology, group.device), meter or Meter())
         self._outstanding = 0
         self._lock = threading.Condition()

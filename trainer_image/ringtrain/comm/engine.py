@@ -13,6 +13,7 @@ from torch import Tensor
 from ringtrain.comm.codec.codec import Codec
 from ringtrain.comm.collectives.message import Messages
 from ringtrain.comm.errors import Abandoned, PeerLost
+from ringtrain.comm.fabric import Fabric
 from ringtrain.comm.lane import Lane
 from ringtrain.comm.meter import Meter
 from ringtrain.comm.polling import Poll, wait_polled
@@ -42,6 +43,9 @@ class Ticket:
         self._lock = threading.Lock()
         self._ended = threading.Event()
         self._failure: Exception | None = None
+        self._over = tasks == 0
+        if self._over:
+            self._end(None)
 
     def done(self) -> bool:
         return self._ended.is_set()
@@ -55,13 +59,15 @@ class Ticket:
     def task_ended(self, failure: Exception | None) -> None:
         with self._lock:
             self._missing -= 1
-            over = (self._missing == 0 or failure is not None) and not self._ended.is_set()
-            if over:
-                self._failure = failure
-        if over:
-            if self._then is not None:
-                self._then(failure)
-            self._ended.set()
+            if self._over or (self._missing > 0 and failure is None):
+                return
+            self._over, self._failure = True, failure
+        self._end(failure)
+
+    def _end(self, failure: Exception | None) -> None:
+        if self._then is not None:
+            self._then(failure)
+        self._ended.set()
 
 
 class Engine:
@@ -71,8 +77,10 @@ class Engine:
     After a failure nothing is summed any more: every ticket raises it.
     """
 
-    def __init__(self, lanes: Sequence[Lane], meter: Meter) -> None:
-        self._lanes = lanes
+    def __init__(self, fabric: Fabric, meter: Meter) -> None:
+        """The fabric is the engine's from now on."""
+        lanes = tuple(fabric.lanes)
+        self._fabric = fabric
         self._meter = meter
         self._queues: list[queue.SimpleQueue[tuple[Task, Ticket] | None]] = [queue.SimpleQueue() for _ in lanes]
         self._submitted = 0
@@ -94,16 +102,16 @@ class Engine:
 
     def abandon(self) -> None:
         """What is being summed is lost, and nothing is summed any more. From any thread."""
-        for lane in self._lanes:
-            lane.abandon()
+        self._fabric.abandon()
 
     def close(self) -> None:
-        """Abandons, and ends all threads. Never waits for a peer. Harmless when done again."""
+        """Abandons, ends all threads, and drops the connections. Never waits for a peer. Harmless when done again."""
         self.abandon()
         for tasks in self._queues:
             tasks.put(None)
         for thread in self._threads:
             thread.join()
+        self._fabric.drop()
 
     def _work(self, lane: Lane, tasks: "queue.SimpleQueue[tuple[Task, Ticket] | None]") -> None:
         while (item := tasks.get()) is not None:

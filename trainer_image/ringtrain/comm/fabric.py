@@ -59,7 +59,6 @@ class Fabric:
         self.lanes.clear()
         self.transports.clear()
         self.accelerators.clear()
-        mpi_world.leave()
 
 
 def connect(
@@ -78,7 +77,7 @@ def connect(
     if plan.inter == "mpi":
         mpi_world.load()
         if len(topology.machines) > 1:
-            world = mpi_world.enter(PrefixStore("mpi", store), rank, topology.size, factory.address, check)
+            world = mpi_world.enter(factory, PrefixStore("mpi", store), rank, topology.size, factory.address, check)
 
     def gloo(name: str, members: Sequence[int]) -> ProcessGroupGloo:
         return factory.connect(PrefixStore(name, store), members.index(rank), len(members))

@@ -18,7 +18,7 @@ from ringtrain.comm import gloo, reaper
 from ringtrain.comm.address import own_address
 from ringtrain.comm.engine import Engine
 from ringtrain.comm.errors import PeerLost
-from ringtrain.comm.fabric import Fabric, Plan, connect
+from ringtrain.comm.fabric import Plan, connect
 from ringtrain.comm.meter import Meter
 from ringtrain.comm.polling import Poll, poll_until, run_polled
 from ringtrain.comm.rendezvous import Attempt
@@ -79,7 +79,6 @@ class Group:
         self._factory = factory
         self._store = store
         self._engines: list[Engine] = []
-        self._fabrics: list[Fabric] = []
         self._process_group = dist.group.WORLD
         self._pending: set[Collective] = set()
 
@@ -89,7 +88,7 @@ class Group:
         Raises PeerLost when some rank does not come, or what polling raises.
         """
         self._alive()
-        store = PrefixStore(f"fabric{len(self._fabrics)}", self._store)
+        store = PrefixStore(f"engine{len(self._engines)}", self._store)
         failure = ""
         try:
             fabric = run_polled(
@@ -101,8 +100,7 @@ class Group:
             failure = str(error)
         if failure:
             raise PeerLost(f"lanes between {self.size} ranks did not connect: {failure}")
-        self._fabrics.append(fabric)
-        self._engines.append(Engine(fabric.lanes, meter))
+        self._engines.append(Engine(fabric, meter))
         return self._engines[-1]
 
     def start_all_reduce(self, tensor: Tensor, op: Any = ReduceOp.SUM) -> Collective:
@@ -156,10 +154,7 @@ class Group:
             return
         for engine in self._engines:
             engine.close()
-        for fabric in self._fabrics:
-            fabric.drop()
         self._engines.clear()
-        self._fabrics.clear()
         works: list[dist.Work] = []
         references: list[object] = [self._process_group, *self._factory.made]
         for collective in self._pending:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from ringtrain.comm.bucket_sum import BucketSum
 from ringtrain.comm.buckets import layout, parameter_infos
 from ringtrain.comm.choice import fabric_plan
-from ringtrain.comm.codec.build import build_codecs
+from ringtrain.comm.codec.build import build_codecs, compile_ahead
 from ringtrain.comm.engine import Ticket
 from ringtrain.comm.group import Group
 from ringtrain.comm.meter import Meter
@@ -89,6 +89,8 @@ class Reducer:
             for index, bucket in enumerate(self.layout)
             for part in bucket.slices
         ]
+        if config.codec == "zfp":
+            compile_ahead()
         self._engine = group.start_engine(fabric_plan(config, topology, group.device), self._meter)
         self._hooks = [
             slot.parameter.register_post_accumulate_grad_hook(partial(self._hook, slot))  # type: ignore[no-untyped-call]

@@ -38,8 +38,8 @@ class CommunicationConfig(ContractModel):
     error_feedback: Literal["none", "plain", "damped"] | None = None
     """What becomes of what codecs zfp and int4 lose. `none`: it is lost. `plain`: it is added to the same values of the
     next round. `damped`: a moving average of it is. `none` when absent."""
-    warmup_rounds: int = Field(default=0, ge=0)
-    """The first rounds of training send bf16, whatever the codec."""
+    warmup_rounds: int = Field(default=50, ge=0)
+    """The first rounds of training send bf16 where codec is zfp or int4: early gradients forgive less."""
     bucket_mebibytes: float = Field(default=4.0, gt=0, le=4096, alias="bucketMiB")
     """Size of a gradient bucket, in units of 2**20 bytes."""
     overlap: bool = True

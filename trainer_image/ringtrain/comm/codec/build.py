@@ -2,10 +2,12 @@
 
 from dataclasses import dataclass
 
+import torch
+
 from ringtrain.comm.codec.codec import Codec
 from ringtrain.comm.codec.int4 import Int4
 from ringtrain.comm.codec.plain import bf16, none
-from ringtrain.comm.codec.zfp import Zfp, has_numba
+from ringtrain.comm.codec.zfp import Zfp, has_numba, warm
 from ringtrain.contract.communication import DEFAULT_BLOCK, DEFAULT_RATE, CommunicationConfig
 
 DAMPED = 0.5
@@ -42,3 +44,8 @@ def build_codecs(config: CommunicationConfig) -> Codecs:
             main = none()
     keep = {"none": None, "plain": 1.0, "damped": DAMPED}[config.error_feedback or "none"]
     return Codecs(main, none() if config.codec == "none" else bf16(), none(), keep)
+
+
+def compile_ahead() -> None:
+    """Compiles what all codecs run, or reads it from disk: seconds that the first round would take."""
+    warm(torch.float32)  # Parts are summed in no other type.

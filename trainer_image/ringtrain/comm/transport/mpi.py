@@ -86,7 +86,7 @@ class MpiTransport:
     def _finish(self, requests: "list[MPI.Request]") -> None:
         """Returns once they have ended, or for abandoned ones soon."""
         pause = _SHORTEST_PAUSE
-        while not self._mpi.Request.Testall(requests) and not self._abandoned:
+        while not all(request.Test() for request in requests) and not self._abandoned:
             time.sleep(pause)
             pause = min(pause * _GROWTH, _LONGEST_PAUSE)
 

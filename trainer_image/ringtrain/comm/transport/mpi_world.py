@@ -29,9 +29,10 @@ _INSTEAD = "or set spec.communication.inter to gloo"
 
 
 class World:
-    """All ranks of one generation."""
+    """All ranks of one generation. To be kept for ever: what was abandoned may still run in it."""
 
-    def __init__(self, mpi: Mpi, session: "MPI.Session", manager: pmi.ProcessManager) -> None:
+    def __init__(self, mpi: Mpi, owner: object, session: "MPI.Session", manager: pmi.ProcessManager) -> None:
+        self.owner = owner
         self._mpi = mpi
         self._manager = manager
         self._group = session.Create_group(_WORLD)
@@ -56,7 +57,6 @@ class World:
 
 _entered = False
 _world: World | None = None
-_left: list[World] = []
 _sockets: list[socket.socket] = []
 """To the library, which ends the process when they close."""
 
@@ -93,14 +93,15 @@ def load() -> Mpi:
     return MPI
 
 
-def enter(store: Store, rank: int, size: int, address: str, check: pmi.Check) -> World:
-    """Meets all ranks, who must be doing the same, over the interface that has `address`; they meet once. Blocks.
+def enter(owner: object, store: Store, rank: int, size: int, address: str, check: pmi.Check) -> World:
+    """Meets all ranks, who must be doing the same, over the interface that has `address`. Blocks.
 
-    Raises what `check` raises; RuntimeError when the store fails; PeersUnreachable when this
-    process was in the world of an earlier generation; BadConfiguration when MPI cannot start.
+    `owner` stands for the generation: it is given the same world again. Raises what `check` raises; RuntimeError when
+    the store fails; PeersUnreachable when this process was in the world of an earlier generation; BadConfiguration when
+    MPI cannot start.
     """
     global _entered, _world
-    if _world is not None:
+    if _world is not None and _world.owner is owner:
         return _world
     if _entered:
         raise PeersUnreachable("MPI starts only once in a process: this one must be replaced to meet its peers again")
@@ -108,7 +109,7 @@ def enter(store: Store, rank: int, size: int, address: str, check: pmi.Check) ->
     check()
     _configure(address)
     _entered = True
-    world = _start(mpi, store, rank, size, check)
+    world = _start(mpi, owner, store, rank, size, check)
     if world.size != size:
         raise BadConfiguration(
             f"MPI started with {world.size} ranks instead of {size}: the image's library does not know PMI-1. Install "
@@ -116,15 +117,6 @@ def enter(store: Store, rank: int, size: int, address: str, check: pmi.Check) ->
         )
     _world = world
     return world
-
-
-def leave() -> None:
-    """Its generation is over."""
-    global _world
-    if _world is not None:
-        # Not freed: what runs in it may still write.
-        _left.append(_world)
-    _world = None
 
 
 def _configure(address: str) -> None:
@@ -145,7 +137,7 @@ def _configure(address: str) -> None:
         os.environ["FI_TCP_IFACE"] = interface_of(address)
 
 
-def _start(mpi: Mpi, store: Store, rank: int, size: int, check: pmi.Check) -> World:
+def _start(mpi: Mpi, owner: object, store: Store, rank: int, size: int, check: pmi.Check) -> World:
     ours, theirs = socket.socketpair()
     _sockets.extend((ours, theirs))
     manager = pmi.ProcessManager(ours, store, size)
@@ -166,7 +158,7 @@ def _start(mpi: Mpi, store: Store, rank: int, size: int, check: pmi.Check) -> Wo
             f"spec.communication.inter is mpi, but the image's library is built for {level}: install one that is built "
             f"for {_THREADS}, {_INSTEAD}"
         )
-    return World(mpi, session, manager)
+    return World(mpi, owner, session, manager)
 
 
 def _session_init(mpi: Mpi, session: "MPI.Session") -> int:
