@@ -47,7 +47,7 @@ class Trial:
     row: str
     megabit: float | None
     floor: float | None
-    """Round time of the row that sends nothing, measured in the same cycle."""
+    """Round time of the row that sends nothing, measured in the same cycle; just before, if compute is real."""
     rounds: list[float]
     """Seconds of each round on the rank that took longest."""
     wire_bytes: list[float]

@@ -1,3 +1,5 @@
+import pytest
+
 from ringtrain.comm.engine import Ticket
 from ringtrain.comm.errors import PeerLost
 
@@ -24,12 +26,9 @@ def test_the_first_failure_ends_it_once() -> None:
     for failure in (None, first, PeerLost("too")):
         ticket.task_ended(failure)
     assert ended == [first]
-    try:
+    with pytest.raises(PeerLost) as raised:
         ticket.wait(poll)
-    except PeerLost as error:
-        assert error is first
-    else:
-        raise AssertionError
+    assert raised.value is first
 
 
 def test_nothing_to_do_is_done() -> None:

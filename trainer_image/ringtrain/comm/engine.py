@@ -71,8 +71,9 @@ class Ticket:
 
 
 class Engine:
-    """One thread for each lane. Tasks go to the lanes in turn, and each lane works in the order of submission: so all
-    ranks, which submit the same tasks in the same order, do the same in each lane, in whatever order lanes advance.
+    """One thread for each lane. A task goes to the lane that was given the fewest values so far, and each lane works in
+    the order of submission: so all ranks, which submit the same tasks in the same order, do the same in each lane, in
+    whatever order lanes advance.
 
     After a failure nothing is summed any more: every ticket raises it.
     """
@@ -83,7 +84,7 @@ class Engine:
         self._fabric = fabric
         self._meter = meter
         self._queues: list[queue.SimpleQueue[tuple[Task, Ticket] | None]] = [queue.SimpleQueue() for _ in lanes]
-        self._submitted = 0
+        self._given = [0] * len(lanes)
         self._failure: Exception | None = None
         self._threads = [
             threading.Thread(target=self._work, args=pair, name=f"ringtrain-lane-{index}", daemon=True)
@@ -96,8 +97,9 @@ class Engine:
         """`then` is called in an engine's thread when all is summed, or with what went wrong."""
         ticket = Ticket(len(tasks), then)
         for task in tasks:
-            self._queues[self._submitted % len(self._queues)].put((task, ticket))
-            self._submitted += 1
+            lane = self._given.index(min(self._given))
+            self._given[lane] += task.segment.numel()
+            self._queues[lane].put((task, ticket))
         return ticket
 
     def abandon(self) -> None:
