@@ -21,6 +21,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
+from power_sgd import PowerSGD
 from ringtrain.comm.buckets import layout, parameter_infos
 from ringtrain.comm.codec.build import Codecs, build_codecs
 from ringtrain.comm.codec.zfp import Zfp
@@ -49,6 +50,8 @@ EVALUATION_BATCHES = 32
 CURVE_EVERY = 25
 
 
+POWER_SGD = {"powersgd-1": 1, "powersgd-4": 4}
+"""Rows of torch's peer, and their ranks."""
 TRUNCATED = "-truncated"
 """Marks rows whose zfp decodes as zfpy does, not to the middle of what was cut off."""
 
@@ -163,7 +166,11 @@ def train(name: str, seed: int, rounds: int, machines: int, corpus: Corpus) -> d
     training = dataclasses.replace(corpus, tokens=corpus.tokens[:cut])
     held_out = dataclasses.replace(corpus, tokens=corpus.tokens[cut:])
     batches = [Batches(training, config, machine, machines) for machine in range(machines)]
-    sums = Machines(model, name, machines)
+    sums = (
+        PowerSGD(model, POWER_SGD[name], machines, rounds // 10)
+        if name in POWER_SGD
+        else Machines(model, name, machines)
+    )
     curve: dict[int, float] = {}
     for round in range(1, rounds + 1):
         tokens = 0
@@ -234,7 +241,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="kept after every row, and added to")
     args = parser.parse_args()
     if args.rows == "list":
-        print("\n".join(rows()))
+        print("\n".join([*rows(), *POWER_SGD]))
         return
     torch.set_num_threads(1)
     results = json.loads(args.json.read_text()) if args.json and args.json.exists() else []

@@ -13,6 +13,7 @@ BYTES_VOCABULARY = 257
 
 _SMALL_VALUES = 1024
 _ALIGNMENT = 128
+_TAIL = 4
 """Compressed parameters begin at its multiples."""
 _VALUE_BYTES = 4
 _TYPICAL_ASPECT = 128
@@ -67,19 +68,21 @@ def typical(parameters: int) -> tuple[Parameter, ...]:
 
 
 def buckets(parameters: Sequence[Parameter], bucket_mebibytes: float) -> tuple[Bucket, ...]:
-    """As the reducer fills them, in the order in which they are sent: float32, at most so large, from the last
-    parameter to the first, compressed and exact ones apart; a parameter larger than that has a bucket of its own."""
-    limit = int(bucket_mebibytes * 2**20)
-    closed: list[tuple[int, Bucket]] = []  # With the place of its last parameter.
+    """As the reducer fills them, in the order in which they are sent: float32, at most so large, the one that is sent
+    last a quarter of that, compressed and exact ones apart; a parameter larger than that has a bucket of its own."""
+    largest = int(bucket_mebibytes * 2**20)
+    closed: list[tuple[int, Bucket]] = []  # With the place of its first parameter.
     filling: dict[bool, tuple[int, list[int]]] = {}
-    for place, parameter in enumerate(reversed(parameters)):
-        before, members = filling.get(parameter.exact, (0, []))
-        if members and (sum(members) + parameter.values) * _VALUE_BYTES > limit:
-            closed.append((before, _bucket(members, parameter.exact)))
-            members = []
-        filling[parameter.exact] = (place, [*members, parameter.values])
-    closed += ((place, _bucket(members, exact)) for exact, (place, members) in filling.items())
-    return tuple(bucket for _, bucket in sorted(closed, key=lambda entry: entry[0]))
+    limits = dict.fromkeys((True, False), largest // _TAIL)
+    for place, parameter in enumerate(parameters):
+        first, members = filling.get(parameter.exact, (place, []))
+        if members and (sum(members) + parameter.values) * _VALUE_BYTES > limits[parameter.exact]:
+            closed.append((first, _bucket(members[::-1], parameter.exact)))
+            first, members = place, []
+            limits[parameter.exact] = largest
+        filling[parameter.exact] = (first, [*members, parameter.values])
+    closed += ((first, _bucket(members[::-1], exact)) for exact, (first, members) in filling.items())
+    return tuple(bucket for _, bucket in sorted(closed, key=lambda entry: entry[0], reverse=True))
 
 
 def _bucket(members: Sequence[int], exact: bool) -> Bucket:

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from ringtrain.comm.buckets import ALIGNMENT, ParameterInfo, digest, layout, parameter_infos
+from ringtrain.comm.buckets import ALIGNMENT, TAIL, ParameterInfo, digest, layout, parameter_infos
 
 PARAMETERS = st.lists(
     st.tuples(
@@ -50,6 +50,15 @@ def test_buckets_follow_the_backward_pass(parameters: list[ParameterInfo], bucke
         assert places == sorted(places)
     ends = [place[bucket.slices[-1].name] for bucket in buckets]
     assert ends == sorted(ends)
+
+
+@settings(deadline=None)
+@given(PARAMETERS, st.integers(1, 60000))
+def test_what_is_completed_last_is_small(parameters: list[ParameterInfo], bucket_bytes: int) -> None:
+    last = {(bucket.dtype, bucket.exact): bucket for bucket in layout(parameters, bucket_bytes)}
+    for bucket in last.values():
+        payload = sum(part.numel for part in bucket.slices) * bucket.dtype.itemsize
+        assert payload <= bucket_bytes / TAIL or len(bucket.slices) == 1
 
 
 @settings(deadline=None)

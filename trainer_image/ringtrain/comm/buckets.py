@@ -15,6 +15,8 @@ SMALL_VALUES = 1024
 ALIGNMENT = 128
 """Compressed parameters begin at its multiples: so no codec's block holds two of them, and the noise of one's large
 gradients never reaches another's small ones."""
+TAIL = 4
+"""The bucket that is completed last is so many times smaller: nothing hides its sum."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,24 +79,27 @@ def parameter_infos(model: nn.Module) -> tuple[ParameterInfo, ...]:
 
 
 def layout(parameters: Sequence[ParameterInfo], bucket_bytes: int) -> tuple[Bucket, ...]:
-    """Fills buckets of at most `bucket_bytes` in reverse order, as gradients become ready in a backward pass.
+    """Buckets of at most `bucket_bytes`, in the order in which a backward pass completes them.
 
     One dtype to a bucket, and either compressed or exact parameters; a parameter larger than a bucket has one of its
-    own. Buckets are in the order in which their last gradients are expected.
+    own. What the end of the backward pass completes is in smaller buckets (see TAIL).
     """
     if bucket_bytes <= 0:
         raise ValueError(f"a bucket of {bucket_bytes} bytes: bucketMiB must be above zero")
-    closed: list[tuple[int, list[ParameterInfo]]] = []  # With the place of its last parameter.
+    closed: list[tuple[int, list[ParameterInfo]]] = []  # With the place of its first parameter in the model.
     filling: dict[tuple[torch.dtype, bool], tuple[int, list[ParameterInfo]]] = {}
-    for place, parameter in enumerate(reversed(parameters)):
+    limits: dict[tuple[torch.dtype, bool], int] = {}
+    for place, parameter in enumerate(parameters):
         kind = (parameter.dtype, parameter.exact)
-        members = filling[kind][1] if kind in filling else []
-        if members and sum(member.bytes for member in members) + parameter.bytes > bucket_bytes:
-            closed.append(filling[kind])
-            members = []
-        filling[kind] = (place, [*members, parameter])
+        first, members = filling.get(kind, (place, []))
+        limit = limits.setdefault(kind, bucket_bytes // TAIL)
+        if members and sum(member.bytes for member in members) + parameter.bytes > limit:
+            closed.append((first, members))
+            first, members = place, []
+            limits[kind] = bucket_bytes
+        filling[kind] = (first, [*members, parameter])
     closed += filling.values()
-    return tuple(_bucket(members) for _, members in sorted(closed, key=lambda entry: entry[0]))
+    return tuple(_bucket(members[::-1]) for _, members in sorted(closed, key=lambda entry: entry[0], reverse=True))
 
 
 def _bucket(members: Sequence[ParameterInfo]) -> Bucket:
