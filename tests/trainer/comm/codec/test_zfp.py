@@ -3,6 +3,7 @@ import sys
 
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from ringtrain.comm.codec.zfp import Zfp
 from ringtrain.comm.codec.zfp_numba import NumbaZfp
@@ -55,6 +56,22 @@ def test_hands_all_to_the_codec_that_it_chose() -> None:
     assert codec.encode_with_residual(values, residual, 1.0, data)
     assert torch.equal(residual, values - wanted)
     assert (codec.rate, codec.name, codec.block) == (4, "zfp-4", 64)
+
+
+def test_values_on_a_gpu_need_triton(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "triton", None)
+    codec = Zfp(4)
+    with FakeTensorMode():
+        values, data = torch.zeros(64, device="cuda"), torch.zeros(32, dtype=torch.uint8, device="cuda")
+        residual = torch.zeros(64, device="cuda")
+    for work in (
+        lambda: codec.encode(values, data),
+        lambda: codec.encode_with_residual(values, residual, 1.0, data),
+        lambda: codec.decode(data, values),
+        lambda: codec.decode_add(data, values),
+    ):
+        with pytest.raises(RuntimeError, match="zfp needs triton for values on a GPU, and it is not installed"):
+            work()
 
 
 @pytest.mark.parametrize("rate", [2, 17])

@@ -49,6 +49,15 @@ def float_values(draw: st.DrawFn, least: int = 0) -> Tensor:
     return torch.from_numpy(whole[: draw(st.integers(least, len(whole)))])
 
 
+def every_kind(blocks: int, seed: int) -> Tensor:
+    """Blocks of all kinds in turn."""
+    random = numpy.random.default_rng(seed)
+    kinds = [KINDS[number % len(KINDS)] for number in range(blocks)]
+    return torch.from_numpy(
+        numpy.concatenate([_block(kind, int(random.integers(-149, 128)), random) for kind in kinds])
+    )
+
+
 def same_bits(left: Tensor, right: Tensor) -> bool:
     """Whether two tensors are alike to the sign of their zeros."""
     kind = torch.int32 if left.dtype == torch.float32 else torch.int16

@@ -9,7 +9,7 @@ _FLOAT16_MAXIMUM = 65504.0
 
 
 class Codec(Protocol):
-    """Writes flat tensors of values as bytes, and reads them again, on the CPU.
+    """Writes flat tensors of values as bytes, and reads them again, on the tensors' device.
 
     `values` are 1-D, contiguous, float32, bfloat16 or float16, of any length; `data` are 1-D, contiguous, uint8, of
     exactly `encoded_bytes(values.numel())`. A codec has no state: the same values give the same bytes on every machine.
