@@ -22,13 +22,14 @@ import torch
 from torch import nn
 
 from power_sgd import PowerSGD
+from ringtrain.comm.bucket_sum import BucketSum
 from ringtrain.comm.buckets import layout, parameter_infos
 from ringtrain.comm.codec.build import Codecs, build_codecs
 from ringtrain.comm.codec.zfp import Zfp
 from ringtrain.comm.collectives.message import Messages
 from ringtrain.comm.intra import Alone
 from ringtrain.comm.lane import Lane
-from ringtrain.comm.segments import Cut
+from ringtrain.comm.topology import Topology
 from ringtrain.comm.transport.memory import memory_transports
 from ringtrain.contract.communication import DEFAULT_RATE, CommunicationConfig
 from ringtrain.contract.trainer_config import (
@@ -70,7 +71,7 @@ def rows() -> dict[str, CommunicationConfig]:
         for rotate in (False, True):
             for feedback, mark in (("none", ""), ("plain", "-ef"), ("damped", "-damped")):
                 found[f"int4-{algorithm}{'-rotated' * rotate}{mark}"] = CommunicationConfig(
-                    codec="int4", rotate=rotate, algorithm=algorithm, error_feedback=feedback
+                    codec="int4", rotate=rotate, algorithm=algorithm, error_feedback=feedback, warmup_rounds=0
                 )
     for name in [name for name in found if name.startswith("zfp")]:
         found[name + TRUNCATED] = found[name]
@@ -100,20 +101,16 @@ class Machines:
     """The gradients of all machines, and the threads that sum them."""
 
     def __init__(self, model: nn.Module, name: str, machines: int) -> None:
-        self._config = communication = rows()[name]
-        self._codecs = codecs_of(name)
-        self._layout = layout(parameter_infos(model), int(communication.bucket_mebibytes * 2**20))
+        self._config = config = rows()[name]
+        codecs = codecs_of(name)
+        self._layout = layout(parameter_infos(model), int(config.bucket_mebibytes * 2**20))
         self._parameters = dict(model.named_parameters())
-        algorithm = "direct" if communication.algorithm == "auto" else communication.algorithm
-        self._lanes = [Lane(Alone(), transport, algorithm) for transport in memory_transports(machines)]
-        self._cuts = [Cut(machines, 1, 1 if bucket.exact else self._codecs.block) for bucket in self._layout]
-        sizes = [cut.padded(bucket.numel) for cut, bucket in zip(self._cuts, self._layout, strict=True)]
-        self._buffers = [[torch.zeros(size) for size in sizes] for _ in range(machines)]
-        self._residuals = [
-            [
-                None if bucket.exact or self._codecs.keep is None else torch.zeros(size)
-                for bucket, size in zip(self._layout, sizes, strict=True)
-            ]
+        self._lanes = [
+            Lane(Alone(), transport, config.algorithm_on(machines)) for transport in memory_transports(machines)
+        ]
+        topology = Topology.dense(machines, 1)
+        self._sums = [
+            [BucketSum(bucket, topology, codecs, torch.device("cpu")) for bucket in self._layout]
             for _ in range(machines)
         ]
         self._threads = ThreadPoolExecutor(machines)
@@ -121,37 +118,29 @@ class Machines:
 
     def take(self, machine: int) -> None:
         """The gradients in the model are that machine's."""
-        for bucket, buffer in zip(self._layout, self._buffers[machine], strict=True):
+        for bucket, each in zip(self._layout, self._sums[machine], strict=True):
             for part in bucket.slices:
                 gradient = self._parameters[part.name].grad
                 assert gradient is not None
-                buffer[part.offset : part.offset + part.numel] = gradient.flatten()
+                each.part(part).copy_(gradient.flatten())
 
     def reduce(self, round: int) -> None:
         """Puts the sums into the model's gradients. Raises AssertionError when machines have different ones."""
         list(self._threads.map(lambda machine: self._reduce(machine, round), range(len(self._lanes))))
         for index, bucket in enumerate(self._layout):
-            buffer = self._buffers[0][index]
-            for other in self._buffers[1:]:
-                assert torch.equal(buffer, other[index])
+            first, *others = (sums[index] for sums in self._sums)
+            for other in others:
+                assert torch.equal(first.buffer, other.buffer)
             for part in bucket.slices:
                 gradient = self._parameters[part.name].grad
                 assert gradient is not None
-                gradient.copy_(buffer[part.offset : part.offset + part.numel].view_as(gradient))
+                gradient.copy_(first.part(part).view_as(gradient))
 
     def _reduce(self, machine: int, round: int) -> None:
-        for index, bucket in enumerate(self._layout):
-            buffer, residual = self._buffers[machine][index], self._residuals[machine][index]
-            buffer[bucket.numel :].zero_()
-            codec, keep = self._codecs.main, self._codecs.keep or 0.0
-            if bucket.exact:
-                codec = self._codecs.exact
-            elif round <= self._config.warmup_rounds:
-                codec, residual = self._codecs.warm_up, None
-            for segment in self._cuts[index].segments(len(buffer)):
-                span = slice(segment.offset, segment.offset + segment.numel)
-                kept = residual[span] if residual is not None else None
-                traffic = self._lanes[machine].all_reduce(buffer[span], 1.0, Messages(codec, kept, keep))
+        for each in self._sums[machine]:
+            for task in each.tasks(compressing=round > self._config.warmup_rounds):
+                messages = Messages(task.codec, task.residual, task.keep)
+                traffic = self._lanes[machine].all_reduce(task.segment, task.scale, messages)
                 if machine == 0:
                     self.sent += traffic.inter.sent_bytes
 

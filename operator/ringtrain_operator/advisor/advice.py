@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from ringtrain.contract.communication import Algorithm
 from ringtrain_operator.advisor.formats import BF16, NONE, Format, int4, zfp
 from ringtrain_operator.advisor.layout import Parameter, buckets
-from ringtrain_operator.advisor.model import Algorithm, Hardware, Prediction, Setting, predict
+from ringtrain_operator.advisor.model import Hardware, Prediction, Setting, predict
 
 MARGIN = 0.05
 """Of a round's time: less than that, the model cannot tell, and the choice with less noise is taken."""

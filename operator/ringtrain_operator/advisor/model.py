@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from ringtrain.contract.communication import Algorithm
 from ringtrain_operator.advisor.formats import NONE, Format
 from ringtrain_operator.advisor.layout import Bucket
 
-Algorithm = Literal["ring", "direct"]
 Limit = Literal["compute", "link", "codec", "latency", "inside"]
 
 LANES = 2

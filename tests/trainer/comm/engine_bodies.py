@@ -2,7 +2,7 @@
 
 import hashlib
 import threading
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 
@@ -59,20 +59,25 @@ def lane_threads() -> list[str]:
     return [thread.name for thread in threading.enumerate() if thread.name.startswith("ringtrain-lane")]
 
 
+def sum_for_ever(link: Link, engine: Engine, rank: int, size: int, config: CommunicationConfig) -> NoReturn:
+    """Until a wait raises."""
+    # Large enough to be on its way whenever something happens.
+    numel = 64 * size * 2000
+    while True:
+        tickets = [engine.submit([task(gradient(rank, numel), config)]) for _ in range(2 * LANES)]
+        for ticket in tickets:
+            ticket.wait(link.poll)
+
+
 def keep_summing(link: Link, rank: int, size: int, processes: int, algorithm: Algorithm) -> Any:
     """Sums until the group breaks or the test says to leave; then forms a smaller one and sums once more."""
     group = link.form(rank, size, processes=processes)
     engine = start(group, algorithm)
     config = CommunicationConfig(codec="zfp")
-    # Large enough to be on its way whenever something happens.
-    numel = 64 * size * 2000
     group.barrier()
     link.say("ready")
     try:
-        while True:
-            tickets = [engine.submit([task(gradient(rank, numel), config)]) for _ in range(2 * LANES)]
-            for ticket in tickets:
-                ticket.wait(link.poll)
+        sum_for_ever(link, engine, rank, size, config)
     except PeerLost:
         word = None
     except Left as left:

@@ -9,11 +9,10 @@ import torch
 from torch._C._distributed_c10d import HashStore
 
 from ringtrain.comm.errors import Abandoned, PeerLost
-from ringtrain.comm.fabric import LANES
 from ringtrain.comm.transport import mpi_world
 from ringtrain.contract.communication import Algorithm, CommunicationConfig
 from ringtrain.runtime.errors import BadConfiguration, PeersUnreachable
-from trainer.comm.engine_bodies import gradient, lane_threads, start, sums, task
+from trainer.comm.engine_bodies import lane_threads, start, sum_for_ever, sums
 from trainer.comm.ranks import Left, Link
 
 _LISTENING = "0A"
@@ -64,12 +63,7 @@ def lose_one(
         engine = start(group, algorithm, "mpi")
         if phase == "summing":
             link.say("ready")
-        # Large enough to be on its way whenever something happens.
-        numel, config = 64 * size * 2000, CommunicationConfig(codec="bf16")
-        while True:
-            tickets = [engine.submit([task(gradient(rank, numel), config)]) for _ in range(2 * LANES)]
-            for ticket in tickets:
-                ticket.wait(link.poll)
+        sum_for_ever(link, engine, rank, size, CommunicationConfig(codec="bf16"))
     except PeerLost:
         word = None
     except Left as left:
@@ -79,6 +73,8 @@ def lose_one(
     link.say("left")
     size, place = word or link.hear()
     group = link.form(place, size, "0.1")
+    # The first to end would break the connecting of the others.
+    group.barrier()
     try:
         start(group, algorithm, "mpi")
     except PeersUnreachable as error:

@@ -19,14 +19,14 @@ from ringtrain.comm.collectives.message import Messages
 from ringtrain.comm.lane import ALGORITHMS
 from ringtrain.comm.segments import Cut
 from ringtrain.comm.transport.memory import memory_transports
-from ringtrain.contract.communication import CommunicationConfig
+from ringtrain.contract.communication import Algorithm, CommunicationConfig
 from ringtrain.contract.trainer_config import ModelConfig
 from ringtrain.data.tokenizer import BytesTokenizer
 from ringtrain.models import build_model
 from ringtrain_operator.advisor import layout, model
 from ringtrain_operator.advisor.formats import format_of
 from ringtrain_operator.advisor.layout import Bucket, Parameter
-from ringtrain_operator.advisor.model import Algorithm, Hardware, Setting, noise, predict
+from ringtrain_operator.advisor.model import Hardware, Setting, noise, predict
 from trainer.comm.members import together
 
 CONFIGS: list[dict[str, Any]] = [

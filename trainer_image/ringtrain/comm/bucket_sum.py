@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from ringtrain.comm.buckets import Bucket
+from ringtrain.comm.buckets import Bucket, Slice
 from ringtrain.comm.codec.build import Codecs
 from ringtrain.comm.engine import Task
 from ringtrain.comm.segments import Cut
@@ -35,6 +35,14 @@ class BucketSum:
         lengths = [segment.numel // topology.processes for segment in self._segments] if feeds_back else []
         self.residuals = [torch.zeros(length) for length in lengths]
         """What encoding has lost of each segment, float32; none without error feedback."""
+
+    def part(self, part: Slice) -> Tensor:
+        """One parameter's place in the buffer, flat."""
+        return self.buffer[part.offset : part.offset + part.numel]
+
+    def divide(self, weight: float) -> None:
+        """Makes the buffer the sum over all ranks / `weight`; the plain sum when nobody had any weight."""
+        self.buffer.div_((weight or 1.0) * self.scale)
 
     def tasks(self, compressing: bool) -> list[Task]:
         """Sums the buffer as it is now. `compressing` is false during the warm-up."""

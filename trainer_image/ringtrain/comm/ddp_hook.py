@@ -72,7 +72,7 @@ class HookState:
         weight = self.weight
         for part, each in known.parts:
             for piece in part.slices:
-                view = each.buffer[piece.offset : piece.offset + piece.numel]
+                view = each.part(piece)
                 view.copy_(gradients[int(piece.name)].reshape(-1))
                 if weight is not None:
                     view.mul_(weight)
@@ -104,10 +104,10 @@ class HookState:
     def _put_back(self, known: _Known, gradients: Sequence[Tensor], weight: float | None) -> None:
         total = float(known.weight.buffer[0]) if weight is not None else self._group.size
         for part, each in known.parts:
-            each.buffer.div_((total or 1.0) * each.scale)
+            each.divide(total)
             for piece in part.slices:
                 gradient = gradients[int(piece.name)]
-                gradient.copy_(each.buffer[piece.offset : piece.offset + piece.numel].view_as(gradient))
+                gradient.copy_(each.part(piece).view_as(gradient))
 
     def _of(self, bucket: GradBucket) -> _Known:
         shapes = tuple(parameter.shape for parameter in bucket.parameters())

@@ -14,8 +14,6 @@ from ringtrain.comm.meter import LaneTraffic, LinkTraffic, ring_bytes
 from ringtrain.comm.transport.transport import Transport
 
 ALGORITHMS = {"ring": ring_all_reduce, "direct": direct_all_reduce}
-
-
 _FULL_PRECISION_BYTES = 4
 
 

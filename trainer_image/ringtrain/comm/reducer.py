@@ -84,7 +84,7 @@ class Reducer:
                 part.name,
                 parameters[part.name],
                 index,
-                self._sums[index].buffer[part.offset : part.offset + part.numel].view_as(parameters[part.name]),
+                self._sums[index].part(part).view_as(parameters[part.name]),
             )
             for index, bucket in enumerate(self.layout)
             for part in bucket.slices
@@ -147,7 +147,7 @@ class Reducer:
             agree_on_checksums(self._group, [each.buffer for each in self._sums])
         total = Totals(*totals.tolist())
         for each in self._sums:
-            each.buffer.div_((total.weight or 1.0) * each.scale)
+            each.divide(total.weight)
         self._reset()
         return total
 
@@ -156,7 +156,7 @@ class Reducer:
         return {
             f"{index}.{number}": residual
             for index, each in enumerate(self._sums)
-            for number, residual in enumerate(each.residuals or ())
+            for number, residual in enumerate(each.residuals)
         }
 
     def load_residuals(self, saved: Mapping[str, Tensor]) -> bool:
