@@ -75,7 +75,7 @@ def seconds_by_clock(work: Callable[[], object]) -> float:
 
 def place_of(device: str) -> Place:
     if device == "cpu":
-        return Place(device, 1 << 20, seconds_by_clock)
+        return Place(device, 1 << 18, seconds_by_clock)
     from codec_gpu import seconds
 
     return Place(device, 1 << 26, seconds)

@@ -149,7 +149,7 @@ def _note(times: list[float], index: int) -> None:
 
 
 def _stages(model: LanguageModel) -> list[nn.Module]:
-    return [model.embedding, *model.sublayers, model.head]
+    return [model.embedding, *model.sublayers.values(), model.head]
 
 
 def _stage_parameters(model: LanguageModel) -> list[list[nn.Parameter]]:

@@ -22,6 +22,7 @@ import torch
 from torch import nn
 
 from power_sgd import PowerSGD
+from ringtrain.checkpoint.randomness import seed as seed_all
 from ringtrain.comm.bucket_sum import BucketSum
 from ringtrain.comm.buckets import layout, parameter_infos
 from ringtrain.comm.codec.build import Codecs, build_codecs
@@ -43,7 +44,6 @@ from ringtrain.data.corpus import Corpus, load_corpus
 from ringtrain.data.loader import Batches
 from ringtrain.models import build_model
 from ringtrain.train.optimizer import AdamW
-from ringtrain.train.process import seed as seed_all
 from ringtrain.train.schedule import learning_rate
 
 HELD_OUT = 1 / 20
@@ -105,10 +105,8 @@ class Machines:
         codecs = codecs_of(name)
         self._layout = layout(parameter_infos(model), int(config.bucket_mebibytes * 2**20))
         self._parameters = dict(model.named_parameters())
-        self._lanes = [
-            Lane(Alone(), transport, config.algorithm_on(machines)) for transport in memory_transports(machines)
-        ]
-        topology = Topology.dense(machines, 1)
+        self._lanes = [Lane(Alone(), transport, config.chosen_algorithm) for transport in memory_transports(machines)]
+        topology = Topology.of(range(machines), 1)
         self._sums = [
             [BucketSum(bucket, topology, codecs, torch.device("cpu")) for bucket in self._layout]
             for _ in range(machines)
@@ -149,7 +147,7 @@ def train(name: str, seed: int, rounds: int, machines: int, corpus: Corpus) -> d
     config = configuration(rounds, seed)
     began = time.monotonic()
     seed_all(seed)
-    model = build_model(config.model, corpus.vocabulary)
+    model = build_model(config.model, corpus.vocabulary, seed)
     optimizer = AdamW(model, config.optimizer)
     cut = int(len(corpus.tokens) * (1 - HELD_OUT))
     training = dataclasses.replace(corpus, tokens=corpus.tokens[:cut])

@@ -20,6 +20,7 @@ from torch import nn
 from torch._C._distributed_c10d import TCPStore
 
 from emulate import Device, Emulated, Loss, Profile, profile
+from ringtrain.checkpoint.randomness import seed
 from ringtrain.comm.codec import zfp
 from ringtrain.comm.group import form_group
 from ringtrain.comm.meter import Meter, RoundTraffic
@@ -29,7 +30,6 @@ from ringtrain.data.corpus import load_corpus
 from ringtrain.data.loader import Batches
 from ringtrain.models import build_model
 from ringtrain.train.optimizer import AdamW
-from ringtrain.train.process import seed
 from rows import PREPARATION, Row, rows, wrap
 
 _TIMEOUT = timedelta(minutes=5)
@@ -70,7 +70,7 @@ class Trial:
         seed(config.seed)
         corpus = load_corpus(config.data)
         self._batches = Batches(corpus, config, place.rank, place.size)
-        loss = Loss(build_model(config.model, corpus.vocabulary))
+        loss = Loss(build_model(config.model, corpus.vocabulary, config.seed))
         self._optimizer = AdamW(loss.model, config.optimizer)
         self._optimize: Callable[[], None] = lambda: self._optimizer.step(config.optimizer.learning_rate)
         module: nn.Module = loss
@@ -89,8 +89,9 @@ class Trial:
 
     def profile(self) -> Profile:
         """Of this rank alone."""
-        loss = Loss(build_model(self._place.config.model, load_corpus(self._place.config.data).vocabulary))
-        optimizer = AdamW(loss.model, self._place.config.optimizer)
+        config = self._place.config
+        loss = Loss(build_model(config.model, load_corpus(config.data).vocabulary, config.seed))
+        optimizer = AdamW(loss.model, config.optimizer)
         return profile(loss, self._batches.next(), lambda: _step(optimizer))
 
     def run(self, rounds: int) -> dict[str, Any]:

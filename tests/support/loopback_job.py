@@ -42,6 +42,7 @@ class LoopbackJob:
     faults: str = ""
     checkpoint: CheckpointSettings | None = None
     grace_seconds: float = 20.0
+    first_epoch: int = 0
     agents: dict[int, subprocess.Popen[bytes]] = field(default_factory=dict)
     """The newest of each replica."""
 
@@ -86,7 +87,7 @@ class LoopbackJob:
 
     def start_all(self) -> None:
         for replica in range(self.replicas):
-            self.start(replica)
+            self.start(replica, self.first_epoch)
 
     def kill(self, replica: int) -> None:
         """As the loss of a pod: everything in it dies at once."""

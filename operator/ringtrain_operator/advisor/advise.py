@@ -10,7 +10,7 @@ from typing import Annotated, TypeVar
 import typer
 from rich.console import Console
 
-from ringtrain.contract.communication import CommunicationConfig
+from ringtrain.contract.communication import BUCKET_MEBIBYTES, CommunicationConfig
 from ringtrain_operator.advisor import links
 from ringtrain_operator.advisor.advice import Choice, Workload, advise, extrapolate
 from ringtrain_operator.advisor.formats import format_of
@@ -24,6 +24,8 @@ _PROCESSES = 8
 _GPU_TFLOPS = 312.0
 _GPU_INSIDE, _CPU_INSIDE = "200GB", "2GB"
 _MAXIMUM_ERROR = 1 / 3
+_SENSIBLE = (1e-9, 1e9)
+"""Beyond, times would not be finite, or of no use."""
 
 Value = TypeVar("Value")
 
@@ -46,21 +48,22 @@ def advise_command(
     file: Annotated[
         Path | None, typer.Option("--file", "-f", help="YAML file with one TrainingJob.", show_default=False)
     ] = None,
-    machines: Annotated[int | None, typer.Option(min=1, help="Instead of the job's replicas.")] = None,
+    machines: Annotated[int | None, typer.Option(min=1, max=10**6, help="Instead of the job's replicas.")] = None,
     processes: Annotated[
-        int | None, typer.Option(min=1, help="Of each machine: one a GPU. Instead of the job's procsPerReplica.")
+        int | None,
+        typer.Option(min=1, max=1000, help="Of each machine: one a GPU. Instead of the job's procsPerReplica."),
     ] = None,
     parameters: Annotated[
         str | None, typer.Option(help="Of the model, such as 7e9 or 7B. Instead of the job's built-in model's.")
     ] = None,
     vocabulary: Annotated[
-        int | None, typer.Option(min=1, help="Tokens that the job's tokenizer file has, the mask included.")
+        int | None, typer.Option(min=1, max=10**9, help="Tokens that the job's tokenizer file has, the mask included.")
     ] = None,
     compute_seconds: Annotated[
         float | None, typer.Option(help="Of a round without communication, measured. Else it is estimated.")
     ] = None,
     tokens: Annotated[
-        int | None, typer.Option(min=1, help="That one GPU trains on in a round. Instead of the job's.")
+        int | None, typer.Option(min=1, max=10**12, help="That one GPU trains on in a round. Instead of the job's.")
     ] = None,
     tflops: Annotated[float | None, typer.Option(help="Of one GPU at its peak, to estimate compute.")] = None,
     mfu: Annotated[float, typer.Option(help="Share of the peak that training reaches.")] = 0.4,
@@ -75,7 +78,9 @@ def advise_command(
         float, typer.Option(help="GB of float32 that a thread encodes, and decodes, in a second by a lossy codec.")
     ] = 1.0,
     bucket_mib: Annotated[float | None, typer.Option(help="Instead of the job's bucketMiB.")] = None,
-    cores: Annotated[int, typer.Option(min=1, help="CPU cores of each process that are free for codecs.")] = 2,
+    cores: Annotated[
+        int, typer.Option(min=1, max=1000, help="CPU cores of each process that are free for codecs.")
+    ] = 2,
     max_noise: Annotated[
         float, typer.Option(help="Most noise to advise, as a share of the summed gradients.", show_default="a third")
     ] = _MAXIMUM_ERROR,
@@ -94,11 +99,11 @@ def advise_command(
             latency=_parsed("--latency", latency, links.seconds),
             inside_bytes=_parsed("--inside", inside or (_GPU_INSIDE if gpus else _CPU_INSIDE), links.bits_a_second) / 8,
             host_bytes=_parsed("--host", host, links.bits_a_second) / 8 if gpus else math.inf,
-            codec_bytes=1e9 * _positive("--codec-speed", codec_speed),
+            codec_bytes=1e9 * _within("--codec-speed", codec_speed),
             cores=cores,
         )
         job = _Job.of(spec, given, hardware)
-        limit = _positive("--max-noise", max_noise)
+        limit = _within("--max-noise", max_noise)
     except UsageError as error:
         raise refuse(*error.lines) from error
     _print(job, limit)
@@ -124,14 +129,16 @@ class _Job:
         bucket = given.bucket_mebibytes
         workload = Workload(
             parameters=parameters,
-            bucket_mebibytes=communication.bucket_mebibytes if bucket is None else _positive("--bucket-mib", bucket),
+            bucket_mebibytes=communication.bucket_mebibytes
+            if bucket is None
+            else _within("--bucket-mib", bucket, BUCKET_MEBIBYTES),
             processes=processes,
             hardware=hardware,
             compute_seconds=compute,
             accumulation=trainer.batch.accumulation if trainer else 1,
             overlap=communication.overlap,
         )
-        own = Choice(format_of(communication), communication.algorithm_on(machines)) if spec else None
+        own = Choice(format_of(communication), communication.chosen_algorithm) if spec else None
         return cls(workload, machines, own, (model, computed, *_assumptions(workload)))
 
 
@@ -169,7 +176,7 @@ def _parameters(spec: TrainingJobSpec | None, given: _Options) -> tuple[tuple[Pa
 def _compute(spec: TrainingJobSpec | None, given: _Options, parameters: int) -> tuple[float, str]:
     """Seconds of a round, with how they are known."""
     if given.compute_seconds is not None:
-        found = _positive("--compute-seconds", given.compute_seconds)
+        found = _within("--compute-seconds", given.compute_seconds)
         return found, f"compute: {found:g} s a round, as given"
     tflops = given.tflops
     if tflops is None:
@@ -184,10 +191,8 @@ def _compute(spec: TrainingJobSpec | None, given: _Options, parameters: int) -> 
             raise UsageError("--tokens is missing: say on how many a GPU trains in a round, or give --compute-seconds")
         batch = spec.trainer.batch
         tokens = batch.per_rank * batch.accumulation * spec.trainer.model.context_length
-    share = _positive("--mfu", given.utilisation)
-    if share > 1:
-        raise UsageError(f"--mfu {share:g}: is a share of the peak, at most 1")
-    found = 6 * parameters * tokens / (_positive("--tflops", tflops) * 1e12 * share)
+    share = _within("--mfu", given.utilisation, (0.001, 1))
+    found = 6 * parameters * tokens / (_within("--tflops", tflops) * 1e12 * share)
     return found, (
         f"compute: {found:.4g} s a round = 6 x parameters x {tokens:,} tokens of a GPU / ({tflops:g} TFLOP/s x "
         f"{share:g}); measure it and give --compute-seconds"
@@ -212,7 +217,8 @@ def _parsed(option: str, text: str, parse: Callable[[str], Value]) -> Value:
         raise UsageError(f"{option} {error}") from error
 
 
-def _positive(option: str, value: float) -> float:
-    if not (value > 0 and math.isfinite(value)):
-        raise UsageError(f"{option} {value:g}: must be above zero and finite")
+def _within(option: str, value: float, bounds: tuple[float, float] = _SENSIBLE) -> float:
+    least, most = bounds
+    if not least <= value <= most:
+        raise UsageError(f"{option} {value:g}: must be from {least:g} to {most:g}")
     return value

@@ -13,8 +13,9 @@ BYTES_VOCABULARY = 257
 
 _SMALL_VALUES = 1024
 _ALIGNMENT = 128
-_TAIL = 4
 """Compressed parameters begin at its multiples."""
+_TAIL = 4
+"""The bucket that is completed last is so many times smaller."""
 _VALUE_BYTES = 4
 _TYPICAL_ASPECT = 128
 """Width per layer of an ordinary large Transformer."""

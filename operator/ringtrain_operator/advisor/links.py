@@ -1,6 +1,5 @@
-"""Amounts as people write them: 25Gbit, 200GB, 50us, 7B."""
+"""Amounts as people write them: 25Gbit, 200GB, 50us, 7B; none that times could not be computed from."""
 
-import math
 import re
 
 _AMOUNT = re.compile(r"\s*([0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]+)?)\s*([A-Za-z\u00b5\u03bc/]*)\s*")
@@ -14,23 +13,26 @@ _COUNTS = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "B": 1e9, "G": 1e9, "T": 1e12}
 
 def bits_a_second(text: str) -> float:
     """`25Gbit`, `25Gbit/s`, `3.1GB`: a prefix of k, M, G, T (powers of 1000). Raises ValueError, as all here do."""
-    return _parse(text, _RATES, "a speed such as 25Gbit, 800Mbit or 3GB (bytes), a second", suffix="/s")
+    wanted = "a speed such as 25Gbit, 800Mbit or 3GB (bytes), a second"
+    return _parse(text, _RATES, wanted, 1, 1e18, "bits a second", suffix="/s")
 
 
 def seconds(text: str) -> float:
     """`50us`, `1.5ms`, `2s`."""
-    return _parse(text, _SECONDS, "a time such as 50us, 1.5ms or 2s", allow_zero=True)
+    return _parse(text, _SECONDS, "a time such as 50us, 1.5ms or 2s", 0, 3600, "seconds")
 
 
 def count(text: str) -> int:
     """`7e9`, `7B`, `350M`, `834432`."""
-    found = _parse(text, _COUNTS, "a number such as 7e9, 7B or 350M")
+    found = _parse(text, _COUNTS, "a number such as 7e9, 7B or 350M", 1, 1e15)
     if found != int(found):
         raise ValueError(f"{text!r} is no whole number")
     return int(found)
 
 
-def _parse(text: str, units: dict[str, float], wanted: str, *, suffix: str = "", allow_zero: bool = False) -> float:
+def _parse(
+    text: str, units: dict[str, float], wanted: str, least: float, most: float, name: str = "", *, suffix: str = ""
+) -> float:
     match = _AMOUNT.fullmatch(text)
     if match is None:
         raise ValueError(f"{text!r} is not {wanted}")
@@ -38,6 +40,6 @@ def _parse(text: str, units: dict[str, float], wanted: str, *, suffix: str = "",
     if unit not in units:
         raise ValueError(f"{text!r}: {f'unknown unit {match[2]!r}' if unit else 'the unit is missing'}: write {wanted}")
     found = number * units[unit]
-    if not math.isfinite(found) or not (found > 0 or (allow_zero and found == 0)):
-        raise ValueError(f"{text!r}: must be {'' if allow_zero else 'above zero and '}finite")
+    if not least <= found <= most:
+        raise ValueError(f"{text!r}: must be from {least:g} to {most:g} {name}".rstrip())
     return found

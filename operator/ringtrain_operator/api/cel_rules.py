@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import get_args
 
 from ringtrain.contract.communication import CommunicationConfig
+from ringtrain.contract.parallelism import DEFAULT_STAGES_PER_RANK, ParallelismConfig
 from ringtrain.contract.trainer_config import ModelConfig
 from ringtrain_operator.api import names
 from ringtrain_operator.api.reserved import LABEL_PREFIX
@@ -25,10 +26,18 @@ class CelRule:
 _SIZES = get_args(ModelConfig.model_fields["size"].annotation)
 _WIDTHS = {size: ModelConfig(size=size).shape[2] for size in _SIZES}
 _HEADS = {size: ModelConfig(size=size).shape[1] for size in _SIZES}
+_LAYERS = {size: ModelConfig(size=size).shape[0] for size in _SIZES}
 # Kubernetes tries a rule on its object's bare default, too, where the default of size is not yet filled in.
 _SIZE = f"has(self.size) ? self.size : '{ModelConfig().size}'"
 _CODEC = f"has(self.codec) ? self.codec : '{CommunicationConfig().codec}'"
 _HAS_COMMAND = "(has(self.command) && size(self.command) > 0)"
+_PIPELINE = "(has(self.pipeline) ? self.pipeline : 1)"
+_INTERLEAVED = f"(has(self.schedule) ? self.schedule : '{ParallelismConfig().schedule}') == 'Interleaved1F1B'"
+_STAGES_PER_RANK = "(has({0}.stagesPerRank) ? {0}.stagesPerRank : " + f"{DEFAULT_STAGES_PER_RANK})"
+# Of the built-in trainer. Which batches a pipeline can cut without being told into how many parts, CEL cannot say.
+_TRAINS = "!has(self.trainer) || !has(self.parallelism) || self.parallelism.pipeline == 1"
+_SUBLAYERS = f"2 * (has(self.trainer.model.layers) ? self.trainer.model.layers : {_LAYERS}[self.trainer.model.size])"
+_MICROBATCHES = "self.parallelism.microbatches"
 _GPUS = "self.resources.limits[self.gpuResource]"
 _RESERVED_PREFIX = f"self.all(key, !key.startsWith('{LABEL_PREFIX}'))"
 _RESERVED_MESSAGE = f"{LABEL_PREFIX} is reserved for the operator: use a prefix of your own"
@@ -84,6 +93,73 @@ CEL_RULES = (
         ("spec", "communication"),
         f"(!has(self.block) && !has(self.rotate)) || ({_CODEC}) == 'int4'",
         "block and rotate are of codec int4 only: remove them",
+    ),
+    CelRule(
+        ("spec",),
+        "!has(self.parallelism) || (self.replicas * self.procsPerReplica % self.parallelism.pipeline == 0 && "
+        "(self.procsPerReplica % self.parallelism.pipeline == 0 || "
+        "self.parallelism.pipeline % self.procsPerReplica == 0))",
+        "parallelism.pipeline must divide replicas x procsPerReplica, and divide procsPerReplica or be a multiple of "
+        "it",
+    ),
+    CelRule(
+        ("spec",),
+        "!has(self.parallelism) || self.parallelism.sharding == 'none' || self.procsPerReplica > 1",
+        "parallelism.sharding: machine divides states among the ranks of a machine, and procsPerReplica is 1: raise "
+        "it, or set none",
+    ),
+    CelRule(
+        ("spec",),
+        f"{_TRAINS} || self.parallelism.pipeline * (self.parallelism.schedule == 'Interleaved1F1B' ? "
+        f"{_STAGES_PER_RANK.format('self.parallelism')} : 1) <= {_SUBLAYERS}",
+        "parallelism.pipeline: a stage has at least one of the model's 2 x layers sub-layers: lower it, or raise "
+        "trainer.model.layers",
+    ),
+    CelRule(
+        ("spec",),
+        f"{_TRAINS} || !has(self.parallelism.boundaries) || "
+        f"self.parallelism.boundaries.all(boundary, boundary < {_SUBLAYERS})",
+        "parallelism.boundaries must lie below the number of sub-layers, 2 x layers of trainer.model",
+    ),
+    CelRule(
+        ("spec",),
+        f"{_TRAINS} || !has({_MICROBATCHES}) || self.trainer.batch.perRank % {_MICROBATCHES} == 0",
+        "parallelism.microbatches does not divide trainer.batch.perRank: change one of them",
+    ),
+    CelRule(
+        ("spec",),
+        f"{_TRAINS} || !has({_MICROBATCHES}) || self.parallelism.schedule != '1F1B' || "
+        f"{_MICROBATCHES} >= self.parallelism.pipeline",
+        "parallelism.microbatches: schedule 1F1B needs at least as many as pipeline",
+    ),
+    CelRule(
+        ("spec",),
+        f"{_TRAINS} || !has({_MICROBATCHES}) || self.parallelism.schedule != 'Interleaved1F1B' || "
+        f"{_MICROBATCHES} < self.parallelism.pipeline || "
+        f"{_MICROBATCHES} % ({_MICROBATCHES} / self.parallelism.pipeline) == 0",
+        "parallelism.microbatches: schedule Interleaved1F1B needs a multiple of pipeline, or fewer",
+    ),
+    CelRule(
+        ("spec", "parallelism"),
+        f"!has(self.stagesPerRank) || {_INTERLEAVED}",
+        "stagesPerRank is of schedule Interleaved1F1B only: remove it, or set that schedule",
+    ),
+    CelRule(
+        ("spec", "parallelism"),
+        f"{_PIPELINE} > 1 || !(has(self.microbatches) || has(self.stagesPerRank) || has(self.boundaries))",
+        "microbatches, stagesPerRank and boundaries are of a pipeline, and pipeline is 1: remove them, or raise "
+        "pipeline",
+    ),
+    CelRule(
+        ("spec", "parallelism"),
+        f"{_PIPELINE} == 1 || !has(self.sharding) || self.sharding == 'none'",
+        "sharding machine and a pipeline exclude each other: set sharding none, or pipeline 1",
+    ),
+    CelRule(
+        ("spec", "parallelism"),
+        f"{_PIPELINE} == 1 || !has(self.boundaries) || "
+        f"size(self.boundaries) + 1 == {_PIPELINE} * ({_INTERLEAVED} ? {_STAGES_PER_RANK.format('self')} : 1)",
+        "boundaries needs one entry for each stage but the first",
     ),
     CelRule(
         ("spec", "checkpoint", "volume"),

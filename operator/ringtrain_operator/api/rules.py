@@ -110,6 +110,39 @@ def _communication(spec: TrainingJobSpec) -> Iterator[Problem]:
         yield Problem(("spec", "communication", "intra"), "nccl needs GPUs, and device is cpu: set auto or gloo")
 
 
+def _mesh(spec: TrainingJobSpec) -> Iterator[Problem]:
+    root = ("spec", "parallelism")
+    misfit = spec.parallelism.misfit(spec.replicas, spec.procs_per_replica)
+    if misfit:
+        yield Problem((*root, "pipeline"), misfit)
+    if spec.parallelism.sharding == "machine" and spec.procs_per_replica == 1:
+        yield Problem(
+            (*root, "sharding"),
+            "machine divides states among the ranks of a machine, and procsPerReplica is 1: raise it, or set none",
+        )
+
+
+def _stages(spec: TrainingJobSpec) -> Iterator[Problem]:
+    """Of the built-in trainer; what fits a user's own code is for that to say."""
+    parallelism, root = spec.parallelism, ("spec", "parallelism")
+    if spec.trainer is None or parallelism.pipeline == 1:
+        return
+    layers, _, _ = spec.trainer.model.shape
+    sublayers = f"the model's {layers} layers have {2 * layers} sub-layers"
+    if parallelism.stages > 2 * layers:
+        yield Problem(
+            (*root, "pipeline"),
+            f"{parallelism.stages} stages are too many: {sublayers}, and a stage has at least one. Lower it, or raise "
+            "trainer.model.layers",
+        )
+    if parallelism.boundaries is not None and parallelism.boundaries[-1] >= 2 * layers:
+        yield Problem((*root, "boundaries"), f"{parallelism.boundaries[-1]} is beyond the last: {sublayers}, from 0")
+    try:
+        parallelism.microbatches_of(spec.trainer.batch.per_rank)
+    except ValueError as error:
+        yield Problem((*root, "microbatches"), str(error))
+
+
 def _metadata(spec: TrainingJobSpec) -> Iterator[Problem]:
     metadata, root = spec.template.metadata, ("spec", "template", "metadata")
     for label in metadata.labels:
@@ -131,5 +164,7 @@ RULES = (
     Rule(frozenset({"resources", "device", "gpuResource", "procsPerReplica"}), _resources),
     Rule(frozenset({"resources", "device", "gpuResource", "procsPerReplica"}), _gpus),
     Rule(frozenset({"communication", "device"}), _communication),
+    Rule(frozenset({"parallelism", "replicas", "procsPerReplica"}), _mesh),
+    Rule(frozenset({"parallelism", "trainer"}), _stages),
     Rule(frozenset({"template"}), _metadata),
 )

@@ -10,6 +10,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
 from ringtrain.contract.communication import CommunicationConfig
 from ringtrain.contract.model import ContractModel
+from ringtrain.contract.parallelism import ParallelismConfig
 from ringtrain.contract.phases import PhaseTimeouts
 from ringtrain.contract.trainer_config import TrainerConfig
 from ringtrain_operator.api.names import (
@@ -136,8 +137,8 @@ class TrainingJobSpec(ContractModel):
     image_pull_policy: Literal["Always", "IfNotPresent", "Never"] | None = None
     """When the image is pulled; Kubernetes' default when absent."""
     command: tuple[Word, ...] = Field(default=(), max_length=1024)
-    """Your own training program, started once per rank, which calls ringtrain.run. Exactly one of command and
-    trainer."""
+    """Your own training program, started once per rank: one that calls ringtrain.run, or a script as torchrun starts
+    them. Exactly one of command and trainer."""
     args: tuple[Word, ...] = Field(default=(), max_length=1024)
     """Arguments added to the command."""
     trainer: TrainerConfig | None = None
@@ -156,6 +157,8 @@ class TrainingJobSpec(ContractModel):
     """Size of the memory-backed /dev/shm."""
     communication: CommunicationConfig = CommunicationConfig()
     """How gradients are summed over all ranks."""
+    parallelism: ParallelismConfig = ParallelismConfig()
+    """How the model is spread over ranks."""
     checkpoint: CheckpointSpec | None = None
     """Checkpoints. Without them a failure starts the job over from round 0."""
     fault_tolerance: FaultTolerance = FaultTolerance()

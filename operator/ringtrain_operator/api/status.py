@@ -94,10 +94,10 @@ class JobWarning(ContractModel):
 
 
 class CommunicationStatus(ContractModel):
-    """Communication since the current generation began, as one rank measured it."""
+    """Communication since the current generation began, or its warm-up ended, as one rank measured it."""
 
     codec: str
-    """Of large tensors between machines, such as zfp-4."""
+    """Of large tensors between machines, such as zfp-4; bf16 during the warm-up."""
     share: str
     """Exposed communication / round time, in percent: the time in which training waited for communication."""
     ratio: str = ""

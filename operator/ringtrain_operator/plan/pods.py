@@ -46,10 +46,12 @@ def replica_environment(
         addresses=Addresses("dns", f"{name}.{name}.{namespace}.svc"),
         device=spec.device,
         timeouts=spec.fault_tolerance.timeouts,
+        max_restarts=spec.fault_tolerance.max_restarts,
         grace_seconds=grace_seconds,
         termination_log=reserved.TERMINATION_LOG,
         checkpoint=_checkpoint_settings(name, spec.checkpoint) if spec.checkpoint else None,
         communication=spec.communication,
+        parallelism=spec.parallelism,
         trainer=spec.trainer,
         command=(*spec.command, *spec.args),
     )

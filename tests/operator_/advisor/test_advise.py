@@ -120,7 +120,9 @@ def test_speeds_inside_a_machine(tmp_path: Path) -> None:
     ("options", "complaint"),
     [
         (["--link", "25Gb"], "error: --link '25Gb': unknown unit 'Gb': write a speed such as 25Gbit"),
-        (["--link", "0Gbit"], "error: --link '0Gbit': must be above zero"),
+        (["--link", "0Gbit"], "error: --link '0Gbit': must be from 1 to 1e+18 bits a second"),
+        (["--latency", "1e308s"], "error: --latency '1e308s': must be from 0 to 3600 seconds"),
+        (["--parameters", "1e300"], "error: --parameters '1e300': must be from 1 to 1e+15"),
         (["--latency", "50"], "error: --latency '50': the unit is missing"),
         (["--inside", "2GHz"], "error: --inside '2GHz': unknown unit"),
         (["--host", "fast"], "error: --host 'fast' is not a speed"),
@@ -128,11 +130,14 @@ def test_speeds_inside_a_machine(tmp_path: Path) -> None:
         (["--processes", "-1"], "Invalid value for '--processes': "),
         (["--cores", "0"], "Invalid value for '--cores': "),
         (["--parameters", "many"], "error: --parameters 'many' is not a number such as 7e9"),
-        (["--compute-seconds", "0"], "error: --compute-seconds 0: must be above zero"),
-        (["--compute-seconds", "nan"], "error: --compute-seconds nan: must be above zero and finite"),
-        (["--codec-speed", "-2"], "error: --codec-speed -2: must be above zero"),
-        (["--bucket-mib", "0"], "error: --bucket-mib 0: must be above zero"),
-        (["--max-noise", "0"], "error: --max-noise 0: must be above zero"),
+        (["--compute-seconds", "0"], "error: --compute-seconds 0: must be from 1e-09 to 1e+09"),
+        (["--compute-seconds", "nan"], "error: --compute-seconds nan: must be from 1e-09 to 1e+09"),
+        (["--codec-speed", "-2"], "error: --codec-speed -2: must be from 1e-09"),
+        (["--bucket-mib", "0"], "error: --bucket-mib 0: must be from 0.001 to 4096"),
+        (["--bucket-mib", "1e308"], "error: --bucket-mib 1e+308: must be from 0.001 to 4096"),
+        (["--max-noise", "0"], "error: --max-noise 0: must be from 1e-09"),
+        (["--machines", "1000001"], "Invalid value for '--machines': "),
+        (["--tokens", "100000000000000000000"], "Invalid value for '--tokens': "),
     ],
 )
 def test_bad_options_are_refused(options: list[str], complaint: str) -> None:
@@ -146,8 +151,9 @@ def test_bad_options_are_refused(options: list[str], complaint: str) -> None:
         (["--link", "1Gbit"], "error: --machines is missing: give it, or a job with --file"),
         (["--link", "1Gbit", "--machines", "2"], "error: --parameters is missing, and there is no job"),
         (WITHOUT_JOB[:6], "error: --tokens is missing"),
-        ([*WITHOUT_JOB[:6], "--tokens", "9", "--mfu", "1.5"], "error: --mfu 1.5: is a share of the peak"),
-        ([*WITHOUT_JOB[:6], "--tokens", "9", "--tflops", "0"], "error: --tflops 0: must be above zero"),
+        ([*WITHOUT_JOB[:6], "--tokens", "9", "--mfu", "1.5"], "error: --mfu 1.5: must be from 0.001 to 1"),
+        ([*WITHOUT_JOB[:6], "--tokens", "9", "--tflops", "0"], "error: --tflops 0: must be from 1e-09 to 1e+09"),
+        ([*WITHOUT_JOB[:6], "--tokens", "9", "--tflops", "1e-300"], "error: --tflops 1e-300: must be from 1e-09"),
     ],
 )
 def test_what_is_missing_is_named(options: list[str], complaint: str) -> None:
@@ -171,3 +177,21 @@ def test_a_tokenizer_file_of_known_size(tmp_path: Path) -> None:
     path = write(tmp_path, JOB.replace('["*.txt"]', '["*.txt"], tokenizer: t.json'))
     found = lines(invoke("-f", path, "--link", "1Gbit", "--compute-seconds", "1", "--vocabulary", "1000"))
     assert found[0] == f"model: {124_736 + (1000 - 257) * 64:,} parameters, the job's gpt nano"
+
+
+SMALLEST = [
+    "--link", "1bit", "--machines", "1000000", "--processes", "1000", "--parameters", "1e12",
+    "--tokens", "1000000000000", "--tflops", "1e-9", "--mfu", "0.001", "--latency", "3600s", "--inside", "1bit",
+    "--host", "1bit", "--codec-speed", "1e-9", "--bucket-mib", "0.001", "--max-noise", "1e9",
+]  # fmt: skip
+LARGEST = [
+    "--link", "1e18bit", "--machines", "1", "--processes", "1", "--parameters", "1", "--compute-seconds", "1e-9",
+    "--latency", "0s", "--inside", "1e18bit", "--host", "1e18bit", "--codec-speed", "1e9", "--cores", "1000",
+    "--bucket-mib", "4096", "--max-noise", "1e-9",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("options", [SMALLEST, LARGEST])
+def test_whatever_is_accepted_can_be_computed_with(options: list[str]) -> None:
+    words = " ".join(lines(invoke(*options))).split()
+    assert not {"inf", "nan", "-inf"} & set(words)

@@ -58,6 +58,15 @@ def container(**fields: Any) -> Spec:
     return template(containers=[{"name": "trainer"} | fields])
 
 
+def pipeline(trained: Spec | None = None, **fields: Any) -> Spec:
+    """Two machines of four ranks; `trained` has fields of the trainer."""
+    return spec(procsPerReplica=4, replicas=2, trainer=TRAINER | (trained or {}), parallelism=fields)
+
+
+def own_pipeline(**fields: Any) -> Spec:
+    return own(procsPerReplica=4, replicas=2, parallelism=fields)
+
+
 def volume(**fields: Any) -> Spec:
     return spec(checkpoint={"volume": fields})
 
@@ -92,6 +101,16 @@ GOOD = (
     Good("codec int4", spec(communication={"codec": "int4", "block": 32, "rotate": True, "errorFeedback": "plain"})),
     Good("codec none", spec(communication={"codec": "none", "errorFeedback": "none"})),
     Good("nccl on GPUs", spec(communication={"intra": "nccl"})),
+    Good("a pipeline", pipeline(pipeline=4, microbatches=8, schedule="GPipe", boundaries=[1, 2, 7], precision="bf16",
+                                activationCheckpointing=True, compile=True)),
+    Good("a pipeline of two machines", pipeline({"model": {"layers": 5}}, pipeline=8)),
+    Good("a pipeline of several machines", spec(replicas=6, procsPerReplica=2, parallelism={"pipeline": 4})),
+    Good("interleaved stages", pipeline({"model": {"size": "base"}}, pipeline=2, schedule="Interleaved1F1B",
+                                        stagesPerRank=3, microbatches=8, boundaries=[1, 2, 3, 4, 23])),
+    Good("fewer micro-batches than interleaved ranks", pipeline({"batch": {"perRank": 3}}, pipeline=4, microbatches=3,
+                                                                schedule="Interleaved1F1B")),
+    Good("sharding inside machines", pipeline(sharding="machine")),
+    Good("a pipeline of an own program", own_pipeline(pipeline=2, microbatches=1, boundaries=[4000])),
     Good("a claim of its own", spec(replicas=4, checkpoint=CLAIM | {"every": 50, "keep": 1})),
     Good("a claim of one node for one replica", claim(accessModes=["ReadWriteOnce"], storageClassName="fast.ssd")),
     Good("a claim of one pod for one replica", claim(accessModes=["ReadWriteOncePod"])),
@@ -191,7 +210,7 @@ BAD = (
     Bad("fewer GPUs than ranks", spec(procsPerReplica=8, resources={"limits": {"nvidia.com/gpu": "4"}}),
         "spec.resources.limits[nvidia.com/gpu]", "4 is too few", "cel"),
     Bad("a GPU resource without a domain", spec(gpuResource="gpu"), "spec.gpuResource", "nvidia.com/gpu", "schema"),
-    # Checkpoints.
+    # Communication.
     Bad("an unknown codec", spec(communication={"codec": "gzip"}), "spec.communication.codec", "zfp", "schema"),
     Bad("too few bits", spec(communication={"rate": 2}), "spec.communication.rate", "at least 3", "schema"),
     Bad("too many bits", spec(communication={"rate": 17}), "spec.communication.rate", "at most 16", "schema"),
@@ -204,8 +223,40 @@ BAD = (
         "spec.communication", "remove errorFeedback", "cel"),
     Bad("nccl without GPUs", spec(device="cpu", communication={"intra": "nccl"}), "spec.communication.intra",
         "needs GPUs", "cel"),
-    Bad("a bucket of nothing", spec(communication={"bucketMiB": 0}), "spec.communication.bucketMiB", "more than 0",
+    Bad("a bucket of nothing", spec(communication={"bucketMiB": 0}), "spec.communication.bucketMiB", "at least 0.001",
         "schema"),
+    # Parallelism.
+    Bad("no pipeline", pipeline(pipeline=0), "spec.parallelism.pipeline", "at least 1", "schema"),
+    Bad("an unknown schedule", pipeline(schedule="ZeroBubble"), "spec.parallelism.schedule", "1F1B", "schema"),
+    Bad("a pipeline that does not divide the ranks", pipeline({"batch": {"perRank": 12}}, pipeline=3),
+        "spec.parallelism.pipeline", "divide the 8 ranks", "cel"),
+    Bad("a pipeline across parts of machines", spec(replicas=3, procsPerReplica=4, parallelism={"pipeline": 6}),
+        "spec.parallelism.pipeline", "1, 2, 4, 12 would fit", "cel"),
+    Bad("sharding of one rank a machine", spec(parallelism={"sharding": "machine"}), "spec.parallelism.sharding",
+        "procsPerReplica is 1", "cel"),
+    Bad("sharding of a pipeline", pipeline(pipeline=2, sharding="machine"), "spec.parallelism", "exclude", "cel"),
+    Bad("more stages than sub-layers", pipeline({"model": {"layers": 1}}, pipeline=4), "spec.parallelism.pipeline",
+        "4 stages are too many", "cel"),
+    Bad("more interleaved stages than a size's sub-layers",
+        pipeline({"model": {"size": "nano"}}, pipeline=4, schedule="Interleaved1F1B"), "spec.parallelism.pipeline",
+        "2 layers have 4 sub-layers", "cel"),
+    Bad("a boundary beyond the model", pipeline(pipeline=2, boundaries=[8]), "spec.parallelism.boundaries",
+        "8 is beyond the last", "cel"),
+    Bad("boundaries that fall", pipeline(pipeline=4, boundaries=[1, 5, 3]), "spec.parallelism", "must rise",
+        "operator"),
+    Bad("too few boundaries", pipeline(pipeline=4, boundaries=[4]), "spec.parallelism", "4 stages need 3", "cel"),
+    Bad("micro-batches that do not divide the batch", pipeline(pipeline=2, microbatches=3),
+        "spec.parallelism.microbatches", "does not divide batch.perRank 8", "cel"),
+    Bad("fewer micro-batches than ranks in turn", pipeline(pipeline=4, microbatches=2),
+        "spec.parallelism.microbatches", "at least as many parts as pipeline, 4", "cel"),
+    Bad("micro-batches that do not interleave", pipeline({"batch": {"perRank": 9}}, pipeline=4, microbatches=9,
+        schedule="Interleaved1F1B"), "spec.parallelism.microbatches", "a multiple of pipeline, 4", "cel"),
+    Bad("a batch that cannot be cut", pipeline({"batch": {"perRank": 1}}, pipeline=2),
+        "spec.parallelism.microbatches", "A multiple of 2 sequences can", "operator"),
+    Bad("micro-batches without a pipeline", pipeline(microbatches=2), "spec.parallelism", "raise pipeline", "cel"),
+    Bad("several stages a rank in turn", pipeline(pipeline=2, stagesPerRank=2), "spec.parallelism",
+        "Interleaved1F1B only", "cel"),
+    # Checkpoints.
     Bad("checkpoints without a volume", spec(checkpoint={"every": 5}), "spec.checkpoint.volume", "required", "schema"),
     Bad("no claim", volume(), "spec.checkpoint.volume", "claimName and claimTemplate", "cel"),
     Bad("two claims", volume(claimName="a", claimTemplate={"storage": 1}), "spec.checkpoint.volume", "one of", "cel"),

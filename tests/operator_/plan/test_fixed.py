@@ -26,6 +26,8 @@ def changes(**fields: Any) -> list[str]:
             {"trainer": {**TRAINER, "optimizer": {"learningRate": 0.01}}},
             "spec.trainer.optimizer.learningRate: cannot change from 0.001 to 0.01",
         ),
+        ({"parallelism": {"pipeline": 2}}, "spec.parallelism.pipeline: cannot change from 1 to 2"),
+        ({"parallelism": {"compile": True}}, "spec.parallelism.compile: cannot change from false to true"),
         ({"checkpoint": {**SPEC["checkpoint"], "every": 7}}, "spec.checkpoint.every: cannot change from 5 to 7"),
         (
             {"checkpoint": {"volume": {"claimName": "other"}}},
@@ -46,6 +48,7 @@ def test_what_pods_must_agree_on_is_fixed(fields: dict[str, Any], words: str) ->
     [
         {},
         {"trainer": {**TRAINER, "seed": 0}},  # spelled out, and the same as before
+        {"parallelism": {"pipeline": 1}},  # as is this
         {"image": "trainer:2"},
         {"resources": {"requests": {"cpu": "1"}}},
         {"checkpoint": {**SPEC["checkpoint"], "keep": 9}},

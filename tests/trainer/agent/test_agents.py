@@ -201,6 +201,77 @@ def test_a_command_of_plain_torch_distributed_works(job: MakeJob) -> None:
     assert running.processes() == []
 
 
+_PLAIN_ENDLESS = """
+import os, sys, time, torch, torch.distributed as dist
+dist.init_process_group("gloo")
+print("restart", os.environ["TORCHELASTIC_RESTART_COUNT"], "rank", dist.get_rank(), flush=True)
+while True:
+    dist.all_reduce(torch.ones(1))
+    time.sleep(0.05)
+"""
+
+
+@pytest.fixture
+def plain(job: MakeJob) -> LoopbackJob:
+    """Two replicas of two ranks each, which never end by themselves and know nothing of us."""
+    return job(replicas=2, procs_per_replica=2, command=(sys.executable, "-c", _PLAIN_ENDLESS))
+
+
+def train_by_themselves(job: LoopbackJob, generation: str) -> Callable[[], bool]:
+    return lambda: all(
+        job.generation(replica) == generation and job.phase(replica) is Phase.TRAINING for replica in range(2)
+    )
+
+
+def test_a_plain_command_starts_when_all_replicas_are_there(plain: LoopbackJob) -> None:
+    plain.start(0)
+    plain.until(lambda: plain.get(0, "/readyz") == (503, "rank 0 is waiting\n"), "a replica that waits")
+    status = plain.status(0)
+    assert status is not None
+    assert [rank.pid for rank in status.ranks] == [None, None]
+    plain.start(1)
+    plain.until(train_by_themselves(plain, "0.0"), "training")
+    assert plain.get(1, "/readyz")[0] == 200
+
+
+def test_a_killed_rank_of_a_plain_command_restarts_all_ranks_and_only_its_own_pod_ends(plain: LoopbackJob) -> None:
+    plain.start_all()
+    plain.until(train_by_themselves(plain, "0.0"), "training")
+    before = {plain.rank_pid(0, local_rank) for local_rank in range(2)}
+
+    os.kill(plain.rank_pid(1, 1), signal.SIGKILL)
+    assert plain.wait(1) == 128 + signal.SIGKILL
+    assert (plain.termination(1).reason, plain.termination(1).rank) == ("Signal9", 3)
+    plain.until(lambda: plain.get(0, "/readyz") == (503, "rank 0 is waiting\n"), "a replica that waits")
+    assert plain.get(0, "/livez") == (200, "ok\n")
+    assert plain.processes(1) == []
+
+    plain.start(1, epoch=1)
+    plain.until(train_by_themselves(plain, "1.0"), "training of all anew")
+    assert before.isdisjoint(plain.rank_pid(0, local_rank) for local_rank in range(2))
+    plain.until(lambda: "restart 1 rank 0" in plain.log(0), "ranks that know that they were restarted")
+
+
+def test_a_lost_replica_zero_restarts_all_ranks_of_a_plain_command(plain: LoopbackJob) -> None:
+    plain.start_all()
+    plain.until(train_by_themselves(plain, "0.0"), "training")
+    plain.kill(0)
+    plain.until(lambda: plain.phase(1) is Phase.WAITING, "a replica that waits")
+    assert plain.agents[1].poll() is None
+    plain.start(0, epoch=1)
+    plain.until(train_by_themselves(plain, "1.0"), "training of all anew")
+
+
+def test_a_preemption_of_a_plain_command_is_no_failure_of_its_peers(plain: LoopbackJob) -> None:
+    plain.start_all()
+    plain.until(train_by_themselves(plain, "0.0"), "training")
+    terminate(plain.agents[1])
+    assert plain.wait(1) == ExitCode.PREEMPTED
+    plain.until(lambda: plain.phase(0) is Phase.WAITING, "a replica that waits")
+    assert plain.agents[0].poll() is None
+    assert notices(plain, 0) == []
+
+
 def test_a_failing_command_gives_its_own_exit_code(job: MakeJob) -> None:
     running = job(replicas=1, command=(sys.executable, "-c", "raise SystemExit(3)"))
     running.start_all()

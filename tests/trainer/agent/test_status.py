@@ -38,3 +38,4 @@ def test_a_replica_is_ready_when_all_its_ranks_have_entered_a_generation() -> No
     assert unready_reason([rank(2, Phase.TRAINING), rank(3, Phase.WAITING)]) == "rank 3 is waiting"
     assert unready_reason([rank(2, Phase.STARTING)]) == "rank 2 is starting"
     assert unready_reason([rank(2, Phase.STARTING, judged=False)]) == ""
+    assert unready_reason([rank(2, Phase.WAITING, judged=False)]) == "rank 2 is waiting"

@@ -1,21 +1,26 @@
 """What ranks do in the distributed tests of checkpoints."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from ringtrain.checkpoint.assembly import everything
 from ringtrain.checkpoint.reader import Reader
+from ringtrain.checkpoint.tree import Unread
+from ringtrain.contract.mesh import Mesh
 from ringtrain.contract.messages import Report
 from ringtrain.runtime.errors import BadConfiguration
 from trainer.checkpoint.sessions import open_session
 from trainer.comm.ranks import Link
 
 
-def load(link: Link, rank: int, size: int, root: Path) -> dict[str, Any]:
-    group = link.form(rank, size)
+def load(link: Link, rank: int, size: int, root: Path, mesh: Mesh, wanted: Sequence[str] = ()) -> dict[str, Any]:
+    """Every rank asks for the tensor at its place in `wanted`, or for all."""
+    group = link.form(rank, size, mesh=mesh)
     result: dict[str, Any] = {"round": None}
     with open_session(rank, size) as (session, agent):
         try:
-            restored = Reader(root, session, group).load()
+            restored = Reader(root, session, group).load((lambda path: path == wanted[rank]) if wanted else everything)
         except BadConfiguration as error:
             result["refused"] = str(error)
         else:
@@ -24,7 +29,11 @@ def load(link: Link, rank: int, size: int, root: Path) -> dict[str, Any]:
                 result = {
                     "round": restored.round,
                     "name": restored.name,
-                    "weights": {name: tensor.tolist() for name, tensor in replicated["model"].items()},
+                    "weights": {
+                        name: tensor.tolist()
+                        for name, tensor in replicated["model"].items()
+                        if not isinstance(tensor, Unread)
+                    },
                     "own": None if local is None else local["own"].tolist(),
                 }
         result["reports"] = [message.message for message in agent.received() if isinstance(message, Report)]

@@ -1,12 +1,16 @@
 """Small checkpoints, written as ranks and coordinator write them."""
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from ringtrain.checkpoint.state import State, write_files
+from ringtrain.checkpoint.tree import Piece
 from ringtrain.checkpoint.volume import commit, staging
 from ringtrain.contract.generation import Generation
+from ringtrain.contract.mesh import Mesh
 
 GENERATION = Generation(1, 0)
 
@@ -26,9 +30,44 @@ def state(rank: int, round: int) -> State:
 
 
 def save(root: Path, round: int, world_size: int, generation: Generation = GENERATION) -> Path:
+    """One of a data-parallel job."""
+    mesh = Mesh(data=world_size)
+    return save_states(root, [state(rank, round) for rank in range(world_size)], mesh, mesh, round, generation)
+
+
+def save_states(
+    root: Path,
+    states: Sequence[State],
+    mesh: Mesh,
+    arrangement: Mesh,
+    round: int = 5,
+    generation: Generation = GENERATION,
+) -> Path:
+    """One of a job of `mesh`. States are by rank; those of `arrangement`'s twins are the same."""
     directory = staging(root, generation, round)
-    shards = {rank: write_files(directory, state(rank, round), rank, world_size, silent) for rank in range(world_size)}
-    return commit(root, generation, round, shards, world_size, job="gpt")
+    shards = {
+        rank: write_files(directory, own, rank, arrangement.twins(rank), silent) for rank, own in enumerate(states)
+    }
+    return commit(root, generation, round, shards, mesh, job="gpt")
+
+
+def same(one: Any, other: Any) -> bool:
+    """Bit for bit, with all types; dicts in any order."""
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, Piece):
+        return (one.offset, one.total) == (other.offset, other.total) and same(one.tensor, other.tensor)
+    if isinstance(one, torch.Tensor):
+        return (one.dtype, one.shape) == (other.dtype, other.shape) and bits(one) == bits(other)
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
+    if isinstance(one, list | tuple):
+        return len(one) == len(other) and all(map(same, one, other))
+    return bool(one == other)
+
+
+def bits(tensor: torch.Tensor) -> bytes:
+    return tensor.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
 
 
 def flip(path: Path) -> None:

@@ -5,14 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ringtrain.checkpoint.manifest import DamagedManifest, Manifest, ManifestFile, Mesh, seal, unseal
+from ringtrain.checkpoint.manifest import DamagedManifest, Manifest, ManifestFile, seal, unseal
+from ringtrain.contract.mesh import Mesh
 
 MANIFEST = Manifest(
     job="gpt",
     generation="1.0",
     round=20,
-    world_size=2,
-    mesh=Mesh(data=2),
+    mesh=Mesh(data=2, pipeline=3),
     created=datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC),
     files=(
         ManifestFile(rank=0, path="local-00000.safetensors", size=10, sha256="ab" * 32),
@@ -54,7 +54,8 @@ def test_other_json_is_refused(data: bytes) -> None:
         unseal(data)
 
 
-def test_a_later_format_is_refused_by_name() -> None:
-    fields = json.loads(SEALED) | {"formatVersion": 2}
+@pytest.mark.parametrize("version", [1, 3])
+def test_another_format_is_refused_by_name(version: int) -> None:
+    fields = json.loads(SEALED) | {"formatVersion": version}
     with pytest.raises(DamagedManifest, match="formatVersion"):
         unseal(json.dumps(fields).encode())

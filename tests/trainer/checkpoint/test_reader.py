@@ -1,22 +1,27 @@
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from ringtrain.checkpoint.manifest import FILE_NAME
+from ringtrain.checkpoint.state import State
 from ringtrain.contract.generation import Generation
+from ringtrain.contract.mesh import Mesh
 from trainer.checkpoint import bodies
-from trainer.checkpoint.checkpoints import flip, save
+from trainer.checkpoint.checkpoints import flip, save, save_states
 from trainer.comm.ranks import Ranks
 
 pytestmark = pytest.mark.distributed
 
 SIZE = 3
+MESH = Mesh(data=SIZE)
 
 
-def load(root: Path, size: int = SIZE) -> list[dict[str, Any]]:
+def load(root: Path, mesh: Mesh = MESH, wanted: Sequence[str] = ()) -> list[dict[str, Any]]:
     with Ranks() as ranks:
-        return ranks.run(size, bodies.load, root)
+        return ranks.run(mesh.size, bodies.load, root, mesh, wanted)
 
 
 def test_an_empty_volume_gives_none(tmp_path: Path) -> None:
@@ -33,9 +38,10 @@ def test_the_newest_is_read_by_all(tmp_path: Path) -> None:
         assert result["reports"] == []
 
 
-def test_another_world_size_reads_it_too(tmp_path: Path) -> None:
+@pytest.mark.parametrize("mesh", [Mesh(data=2), Mesh(data=1, pipeline=SIZE)])
+def test_another_mesh_reads_it_too(tmp_path: Path, mesh: Mesh) -> None:
     save(tmp_path, 5, SIZE)
-    for result in load(tmp_path, 2):
+    for result in load(tmp_path, mesh):
         assert (result["round"], result["own"]) == (5, None)
         assert result["weights"]["layer4"] == [6.0] * 5
 
@@ -55,6 +61,18 @@ def test_damage_that_one_rank_sees_sends_all_to_the_next_older(tmp_path: Path) -
         ["round 20: file local-00001.safetensors has a wrong checksum; using round 10"],
         [],
     ]
+
+
+def test_damage_in_what_one_rank_needs_sends_all_to_the_next_older(tmp_path: Path) -> None:
+    stages = Mesh(data=1, pipeline=2)
+    for round in (5, 10):
+        parts = [{"model": {f"layer{stage}": torch.tensor([stage, round])}} for stage in range(2)]
+        path = save_states(tmp_path, [State(part, {"own": torch.tensor([])}) for part in parts], stages, stages, round)
+    flip(path / "replicated-00001.safetensors")
+    results = load(tmp_path, MESH, ["model/layer0", "model/layer0", "model/layer1"])
+    assert [result["weights"] for result in results] == [{"layer0": [0, 5]}, {"layer0": [0, 5]}, {"layer1": [1, 5]}]
+    reports = ["round 10: file replicated-00001.safetensors has a wrong checksum; using round 5"]
+    assert [result["reports"] for result in results] == [[], [], reports]
 
 
 def test_when_all_are_damaged_training_does_not_start_anew(tmp_path: Path) -> None:

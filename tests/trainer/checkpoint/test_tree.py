@@ -1,4 +1,5 @@
 import math
+from random import Random
 from typing import Any
 
 import numpy
@@ -7,33 +8,19 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ringtrain.checkpoint.tree import flatten, unflatten
-
-scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
-trees = st.recursive(
-    scalars,
-    lambda inner: st.lists(inner) | st.lists(inner).map(tuple) | st.dictionaries(st.text() | st.integers(10**6), inner),
-    max_leaves=20,
-)
+from ringtrain.checkpoint.tree import Piece, Unread, flatten, merge, rows, unflatten
+from trainer.checkpoint.checkpoints import same
+from trainer.checkpoint.trees import plain, split, states
 
 
-def same(one: Any, other: Any) -> bool:
-    if type(one) is not type(other):
-        return False
-    if isinstance(one, torch.Tensor):
-        return one.dtype == other.dtype and torch.equal(one, other)
-    if isinstance(one, dict):
-        return list(one) == list(other) and all(same(one[key], other[key]) for key in one)
-    if isinstance(one, list | tuple):
-        return len(one) == len(other) and all(map(same, one, other))
-    return bool(one == other)
-
-
-@given(trees)
+@given(plain)
 def test_plain_data_reads_back_with_its_types(tree: Any) -> None:
     tensors, structure = flatten(tree)
     assert not tensors
-    assert same(unflatten(tensors, structure), tree)
+    restored = unflatten(tensors, structure)
+    assert same(restored, tree)
+    # In the same order, too.
+    assert flatten(restored)[1] == structure
 
 
 def test_a_stepped_optimizer_reads_back() -> None:
@@ -67,6 +54,7 @@ def test_numbers_that_are_not_finite() -> None:
         ({"a": {"b": object()}}, "object at a/b"),
         ({"a": numpy.float64(1)}, "float64 at a"),
         ({(1, 2): 3}, "tuple at its top"),
+        ({"a": Unread((1,), torch.float32)}, "Unread at a"),
         ({"a": {1: torch.ones(1), "1": torch.ones(1)}}, "two tensors at 'a/1'"),
     ],
 )
@@ -78,3 +66,45 @@ def test_what_cannot_be_saved_is_named(tree: Any, message: str) -> None:
 def test_an_unknown_kind_is_refused() -> None:
     with pytest.raises(ValueError, match="pickle"):
         unflatten({}, '["pickle","x"]')
+
+
+@given(states, st.integers(1, 4), st.randoms(use_true_random=False))
+def test_parts_merge_into_the_whole(tree: dict[str, Any], groups: int, random: Random) -> None:
+    tensors, structure = flatten(tree)
+    merged = merge(flatten(part)[1] for part in split(tree, groups, random))
+    assert same(unflatten(tensors, merged), unflatten(tensors, structure))
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "path"),
+    [
+        ({"a": {"b": 1}}, {"a": {"b": 1.0}}, "a/b"),
+        ({"a": [1, 2]}, {"a": (1, 2)}, "a"),
+        ({"a": [1]}, {"a": [1, 2]}, "a"),
+        ({"a": {}}, {"a": None}, "a"),
+        ({"a": {"b": torch.ones(1)}}, {"a": {"b": 1}}, "a/b"),
+        ({"a": 1}, [], "its top"),
+    ],
+)
+def test_parts_that_differ_do_not_merge(one: Any, other: Any, path: str) -> None:
+    with pytest.raises(ValueError, match=f"differ at {path}$"):
+        merge([flatten(one)[1], flatten(other)[1]])
+
+
+def test_numbers_that_are_not_finite_are_the_same() -> None:
+    structures = [flatten({"loss": math.nan, part: -math.inf})[1] for part in "ab"]
+    assert list(unflatten({}, merge(structures))) == ["loss", "a", "b"]
+
+
+@pytest.mark.parametrize(("shape", "offset", "total"), [((), 0, 1), ((2,), -1, 3), ((2,), 2, 3), ((0,), 4, 3)])
+def test_rows_that_cannot_be(shape: tuple[int, ...], offset: int, total: int) -> None:
+    with pytest.raises(ValueError, match="cannot be rows"):
+        Piece(torch.zeros(shape), offset, total)
+
+
+def test_a_piece_is_saved_as_its_rows() -> None:
+    piece = Piece(torch.ones(2, 3), 1, 3)
+    tensors, structure = flatten({"a": piece})
+    assert tensors == {"a": piece}
+    assert rows(tensors["a"]) is piece.tensor
+    assert structure == flatten({"a": piece.tensor})[1]

@@ -11,9 +11,11 @@ import pytest
 from ringtrain.checkpoint.manifest import FILE_NAME
 from ringtrain.checkpoint.volume import Candidate, CommitRefused, candidates, commit, prune, staging
 from ringtrain.contract.generation import Generation
+from ringtrain.contract.mesh import Mesh
 from ringtrain.contract.messages import ShardFile
 
 FIRST, SECOND = Generation(1, 0), Generation(1, 1)
+TWO, THREE = Mesh(data=1, pipeline=2), Mesh(data=3)
 
 
 def write_shards(root: Path, generation: Generation, round: int, world_size: int = 2) -> dict[int, list[ShardFile]]:
@@ -27,7 +29,7 @@ def write_shards(root: Path, generation: Generation, round: int, world_size: int
 
 
 def save(root: Path, round: int, generation: Generation = FIRST) -> Path:
-    return commit(root, generation, round, write_shards(root, generation, round), 2, job="gpt")
+    return commit(root, generation, round, write_shards(root, generation, round), TWO, job="gpt")
 
 
 def names(root: Path) -> list[str]:
@@ -50,14 +52,14 @@ def test_commit(tmp_path: Path) -> None:
     assert found.path == path
     assert (found.generation, found.round, found.problem) == (FIRST, 5, "")
     assert found.manifest is not None
-    assert (found.manifest.job, found.manifest.world_size, found.manifest.mesh.data) == ("gpt", 2, 2)
+    assert (found.manifest.job, found.manifest.mesh) == ("gpt", TWO)
     assert [file.path for file in found.manifest.of_rank(1)] == ["local-1"]
     assert names(tmp_path) == [path.name]
 
 
 def test_a_rank_may_have_no_files(tmp_path: Path) -> None:
     shards = write_shards(tmp_path, FIRST, 5) | {2: []}
-    commit(tmp_path, FIRST, 5, shards, 3, job="gpt")
+    commit(tmp_path, FIRST, 5, shards, THREE, job="gpt")
     assert rounds(tmp_path) == [5]
 
 
@@ -98,7 +100,7 @@ def test_shards_that_are_not_there_are_not_committed(
     shards = write_shards(tmp_path, FIRST, 5)
     damage(staging(tmp_path, FIRST, 5) / "local-1")
     with pytest.raises(CommitRefused, match=message):
-        commit(tmp_path, FIRST, 5, shards, 2, job="gpt")
+        commit(tmp_path, FIRST, 5, shards, TWO, job="gpt")
     assert candidates(tmp_path) == []
 
 
@@ -107,15 +109,15 @@ def test_only_plain_file_names_are_committed(tmp_path: Path, path: str) -> None:
     shards = write_shards(tmp_path, FIRST, 5)
     shards[1] = [shards[1][0].model_copy(update={"path": path})]
     with pytest.raises(CommitRefused, match="not a plain file name"):
-        commit(tmp_path, FIRST, 5, shards, 2, job="gpt")
+        commit(tmp_path, FIRST, 5, shards, TWO, job="gpt")
 
 
 def test_every_rank_counts(tmp_path: Path) -> None:
     shards = write_shards(tmp_path, FIRST, 5)
     with pytest.raises(CommitRefused, match=r"ranks 0\.\.2, got those of \[0, 1\]"):
-        commit(tmp_path, FIRST, 5, shards, 3, job="gpt")
+        commit(tmp_path, FIRST, 5, shards, THREE, job="gpt")
     with pytest.raises(CommitRefused, match="same file"):
-        commit(tmp_path, FIRST, 5, {0: shards[0], 1: shards[0]}, 2, job="gpt")
+        commit(tmp_path, FIRST, 5, {0: shards[0], 1: shards[0]}, TWO, job="gpt")
 
 
 def only(root: Path) -> Candidate:
@@ -201,6 +203,7 @@ import json, os, signal, sys
 from pathlib import Path
 from ringtrain.checkpoint.volume import commit, prune
 from ringtrain.contract.generation import Generation
+from ringtrain.contract.mesh import Mesh
 from ringtrain.contract.messages import ShardFile
 
 folder, shards, steps = sys.argv[1], json.loads(sys.argv[2]), int(sys.argv[3])
@@ -215,7 +218,7 @@ def count(event, arguments):
 
 files = {int(rank): [ShardFile.model_validate(file) for file in own] for rank, own in shards.items()}
 sys.addaudithook(count)
-commit(Path(folder), Generation(1, 0), 10, files, 2, job="gpt")
+commit(Path(folder), Generation(1, 0), 10, files, Mesh(data=2), job="gpt")
 prune(Path(folder), 1)
 """
 

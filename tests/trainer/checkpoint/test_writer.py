@@ -9,6 +9,7 @@ from ringtrain.checkpoint.state import State
 from ringtrain.checkpoint.volume import commit, staging
 from ringtrain.checkpoint.writer import Writer
 from ringtrain.contract.generation import Generation
+from ringtrain.contract.mesh import Mesh
 from ringtrain.contract.messages import Committed, Leave, SaveFailed, ShardsWritten
 from ringtrain.runtime.errors import Interrupted
 from ringtrain.runtime.session import Session
@@ -32,11 +33,11 @@ def answer(agent: AgentEnd, error: str) -> None:
 def test_files_are_written_and_reported(tmp_path: Path, session: tuple[Session, AgentEnd]) -> None:
     rank, agent = session
     answer(agent, "")
-    assert Writer(tmp_path, rank, GENERATION, 1).save(5, state(0, 5)) == ""
+    assert Writer(tmp_path, rank, GENERATION, [0]).save(5, state(0, 5)) == ""
     (written,) = agent.received()
     assert isinstance(written, ShardsWritten)
     assert (written.round, written.generation) == (5, "1.1")
-    commit(tmp_path, GENERATION, 5, {0: written.files}, 1, job="gpt")
+    commit(tmp_path, GENERATION, 5, {0: written.files}, Mesh(data=1), job="gpt")
 
 
 def test_a_volume_that_takes_no_more_costs_only_the_checkpoint(
@@ -47,7 +48,7 @@ def test_a_volume_that_takes_no_more_costs_only_the_checkpoint(
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, limits[1]))
     try:
-        problem = Writer(tmp_path, rank, GENERATION, 1).save(5, State({"big": torch.zeros(1 << 20)}, {}))
+        problem = Writer(tmp_path, rank, GENERATION, [0]).save(5, State({"big": torch.zeros(1 << 20)}, {}))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert problem == "rank 0: full"
@@ -63,7 +64,7 @@ def test_a_volume_that_is_not_there_costs_only_the_checkpoint(
     rank, agent = session
     answer(agent, "rank 0: not there")
     (tmp_path / "file").write_text("no directory")
-    assert Writer(tmp_path / "file", rank, GENERATION, 1).save(5, state(0, 5)) == "rank 0: not there"
+    assert Writer(tmp_path / "file", rank, GENERATION, [0]).save(5, state(0, 5)) == "rank 0: not there"
     (failed,) = agent.received()
     assert isinstance(failed, SaveFailed)
     assert "Not a directory" in failed.reason
@@ -72,7 +73,7 @@ def test_a_volume_that_is_not_there_costs_only_the_checkpoint(
 def test_what_the_coordinator_gave_up_is_removed(tmp_path: Path, session: tuple[Session, AgentEnd]) -> None:
     rank, agent = session
     answer(agent, "rank 1: full")
-    assert Writer(tmp_path, rank, GENERATION, 1).save(5, state(0, 5)) == "rank 1: full"
+    assert Writer(tmp_path, rank, GENERATION, [0]).save(5, state(0, 5)) == "rank 1: full"
     assert list(tmp_path.iterdir()) == []
 
 
@@ -80,7 +81,7 @@ def test_files_under_a_manifest_are_left_alone(tmp_path: Path, session: tuple[Se
     rank, agent = session
     answer(agent, "no answer in time")
     (staging(tmp_path, GENERATION, 5) / "manifest.json").write_text("being committed")
-    Writer(tmp_path, rank, GENERATION, 1).save(5, state(0, 5))
+    Writer(tmp_path, rank, GENERATION, [0]).save(5, state(0, 5))
     assert (staging(tmp_path, GENERATION, 5) / "local-00000.safetensors").exists()
 
 
@@ -88,4 +89,4 @@ def test_a_left_generation_interrupts_the_wait(tmp_path: Path, session: tuple[Se
     rank, agent = session
     agent.send(Leave(generation=str(GENERATION), reason="replica 1 is gone"))
     with pytest.raises(Interrupted, match="replica 1 is gone"):
-        Writer(tmp_path, rank, GENERATION, 1).save(5, state(0, 5))
+        Writer(tmp_path, rank, GENERATION, [0]).save(5, state(0, 5))

@@ -139,9 +139,9 @@ class Net(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.first = nn.Linear(6, 8)
-        self.branch = nn.Linear(8, 8)
-        self.last = nn.Linear(8, 3)
+        self.first = nn.Linear(6, 40)
+        self.branch = nn.Linear(40, 40)
+        self.last = nn.Linear(40, 3)
 
     def forward(self, x: Tensor, branch: bool = True) -> Tensor:
         hidden = self.first(x).tanh()
@@ -206,8 +206,8 @@ def reduce(link: Link, rank: int, size: int, bucket_bytes: int, micro_batches: i
 def permuted(link: Link, rank: int, size: int, rounds: int) -> Any:
     """Gradients become ready in an order of each rank's own; returns (orders, gradients) of all rounds."""
     group = link.form(rank, size)
-    model = nn.ParameterList([nn.Parameter(torch.ones(1 + 3 * index)) for index in range(6)])
-    reducer = Reducer(model, group, plain(40), Meter())
+    model = nn.ParameterList([nn.Parameter(torch.ones(100 + 300 * index)) for index in range(6)])
+    reducer = Reducer(model, group, plain(4000), Meter())
     order: list[int] = []
     for index, parameter in enumerate(model):
         parameter.register_post_accumulate_grad_hook(lambda _, index=index: order.append(index))
@@ -253,7 +253,7 @@ def check_agreement(link: Link, rank: int, size: int, rounds: list[int], values:
     return "agreed"
 
 
-def train(link: Link, rank: int, size: int, generation: str, steps: int) -> str:
+def train(link: Link, rank: int, size: int, steps: int) -> str:
     """A few steps of a real model on real text; the digest of its final state."""
     from ringtrain.contract.trainer_config import DataConfig, ModelConfig, TrainerConfig
     from ringtrain.data import Batches, load_corpus
@@ -262,10 +262,9 @@ def train(link: Link, rank: int, size: int, generation: str, steps: int) -> str:
     model_config = ModelConfig(kind="encoder", size="nano", context_length=16, dropout=0.1)
     config = TrainerConfig(rounds=steps, model=model_config, data=DataConfig(paths=("{stdlib}/this.py",)))
     corpus = load_corpus(config.data)
-    torch.manual_seed(0)
-    model = build_model(config.model, corpus.vocabulary)
+    model = build_model(config.model, corpus.vocabulary, seed=0)
     torch.manual_seed(1 + rank)  # Dropout differs by rank.
-    group = link.form(rank, size, generation)
+    group = link.form(rank, size)
     batches = Batches(
         corpus, config.model_copy(update={"batch": config.batch.model_copy(update={"per_rank": 2})}), rank, size
     )

@@ -1,8 +1,12 @@
 """What ranks do in the distributed tests of the engine."""
 
 import hashlib
+import os
+import signal
 import threading
+from collections.abc import Sequence
 from typing import Any, NoReturn
+from unittest.mock import patch
 
 import torch
 
@@ -13,6 +17,7 @@ from ringtrain.comm.fabric import LANES, Inter, Plan
 from ringtrain.comm.group import Group
 from ringtrain.comm.meter import Meter
 from ringtrain.comm.segments import Cut
+from ringtrain.comm.transport.gloo import GlooTransport
 from ringtrain.contract.communication import Algorithm, CommunicationConfig
 from trainer.comm.ranks import Left, Link
 
@@ -35,11 +40,14 @@ def digest(values: torch.Tensor) -> str:
     return hashlib.sha256(values.numpy().tobytes()).hexdigest()
 
 
-def summed(
-    link: Link, rank: int, size: int, processes: int, algorithm: Algorithm, config: CommunicationConfig, numel: int
-) -> list[str]:
+Work = Sequence[tuple[CommunicationConfig, int]]
+"""Configurations, and how many values are summed with each."""
+
+
+def summed(link: Link, rank: int, size: int, processes: int, algorithm: Algorithm, work: Work) -> list[list[str]]:
     group = link.form(rank, size, processes=processes)
-    digests = sums(start(group, algorithm), link, group, config, numel)
+    engine = start(group, algorithm)
+    digests = [sums(engine, link, group, config, numel) for config, numel in work]
     group.destroy()
     return digests
 
@@ -94,16 +102,34 @@ def keep_summing(link: Link, rank: int, size: int, processes: int, algorithm: Al
     return left_over, digest(values)
 
 
-def broken_codec(link: Link, rank: int, size: int) -> list[str]:
-    """What the training thread is told when something in the engine is at fault, and again afterwards."""
-    group = link.form(rank, size)
-    engine = start(group, "ring")
-    told = []
-    for _ in range(2):
-        try:
-            # Not a multiple of anything: the lane cannot cut it.
-            engine.submit([task(torch.zeros(7), CommunicationConfig(codec="zfp"))]).wait(link.poll)
-        except RuntimeError as error:
-            told.append(f"{type(error).__name__}: {error}")
-    group.destroy()
-    return told
+def survive_all(link: Link, rank: int, size: int, algorithm: Algorithm, phases: int) -> list[list[str]]:
+    """Loses a peer in each of so many phases, which nobody tells of; lane threads that are left after each."""
+    return [_until_lost(link, rank, size, algorithm, phase) for phase in range(phases)]
+
+
+def fall_in_phase(link: Link, rank: int, size: int, algorithm: Algorithm, phase: int, fault: signal.Signals) -> None:
+    """Ends or stops once one of its lanes has started so many operations between machines, and one more."""
+    started: list[GlooTransport] = []
+    begin = GlooTransport._started
+
+    def begin_and_fall(transport: GlooTransport, works: list[Any], *tensors: torch.Tensor) -> Any:
+        running = begin(transport, works, *tensors)
+        started.append(transport)
+        if transport is started[0] and started.count(transport) > phase:
+            os.kill(os.getpid(), fault)
+        return running
+
+    with patch.object(GlooTransport, "_started", begin_and_fall):
+        _until_lost(link, rank, size, algorithm, phase)
+
+
+def _until_lost(link: Link, rank: int, size: int, algorithm: Algorithm, phase: int) -> list[str]:
+    group = link.form(rank, size, f"{phase}.0", seconds=4)
+    engine = start(group, algorithm)
+    config = CommunicationConfig(codec="zfp")
+    try:
+        sum_for_ever(link, engine, rank, size, config)
+    except PeerLost:
+        group.destroy()
+    link.say("left")
+    return lane_threads()

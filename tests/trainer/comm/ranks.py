@@ -14,6 +14,7 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import TCPStore
 
 from ringtrain.comm.group import Group, form_group
+from ringtrain.contract.mesh import Mesh
 
 _SECONDS = 120.0
 """For any single answer of a rank."""
@@ -29,6 +30,8 @@ class Link:
     def __init__(self, connection: Connection, port: int) -> None:
         self._connection = connection
         self.port = port
+        self._run = 0
+        self._formed = 0
 
     def say(self, value: Any) -> None:
         self._connection.send(value)
@@ -36,17 +39,41 @@ class Link:
     def hear(self) -> Any:
         return self._connection.recv()
 
+    def next_run(self) -> tuple["Body", tuple[Any, ...]]:
+        """(body, its arguments), of Crew.run."""
+        body, arguments = self.hear()
+        self._run, self._formed = self._run + 1, 0
+        return body, arguments
+
     def poll(self) -> None:
         if self._connection.poll():
             raise Left(self.hear())
 
     def form(
-        self, rank: int, size: int, generation: str = "0.0", seconds: float = _SECONDS, processes: int = 1
+        self,
+        rank: int,
+        size: int,
+        generation: str = "",
+        seconds: float = _SECONDS,
+        processes: int = 1,
+        mesh: Mesh | None = None,
     ) -> Group:
+        """Of the next generation, unless it is named."""
+        generation = generation or f"{self._run}.{self._formed}"
+        self._formed += 1
         address = f"127.9.0.{rank + 1}"
         timeout = timedelta(seconds=seconds)
-        return form_group(rank, size, "127.0.0.1", self.port, generation, "cpu", address, timeout, self.poll, processes)
+        return form_group(
+            rank, size, "127.0.0.1", self.port, generation, "cpu", address, timeout, self.poll, processes, mesh
+        )
 
+
+_PRELOADED = [
+    "ringtrain.comm.reducer",
+    "ringtrain.comm.codec.zfp_numba",
+    "ringtrain.models",
+    "ringtrain.data",
+]
 
 Body = Callable[..., Any]
 """Runs in the rank: body(link, rank, *arguments); its result is sent to the test."""
@@ -58,12 +85,19 @@ def _main(connection: Connection, port: int, body: Body, rank: int, arguments: t
     link.say(body(link, rank, *arguments))
 
 
+def _serve(link: Link, rank: int) -> None:
+    """Runs one body after another."""
+    while True:
+        body, arguments = link.next_run()
+        link.say(body(link, rank, *arguments))
+
+
 class Ranks:
     """Owns the processes and the store; ends them all on leaving."""
 
     def __init__(self) -> None:
         self._context = multiprocessing.get_context("forkserver")
-        self._context.set_forkserver_preload(["ringtrain.comm.reducer", "ringtrain.models", "ringtrain.data"])
+        self._context.set_forkserver_preload(_PRELOADED)
         self._store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
         self._processes: dict[int, tuple[Any, Connection]] = {}
         self._former: list[Any] = []
@@ -111,18 +145,58 @@ class Ranks:
         assert [self.exit_code(rank) for rank in range(size)] == [0] * size
         return results
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
         for process in [*self._former, *(process for process, _ in self._processes.values())]:
             process.kill()
             process.join(_SECONDS)
             process.close()
         for _, connection in self._processes.values():
             connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class Crew:
+    """Ranks that stay: one body after another runs in the same processes, for starting them takes seconds."""
+
+    def __init__(self) -> None:
+        self._ranks: dict[int, Ranks] = {}
+
+    def run(self, size: int, body: Body, *arguments: Any) -> list[Any]:
+        """As `Ranks.run`. The body leaves its process as it found it."""
+        # Taken out: after a failure nothing of them is used again.
+        ranks = self._ranks.pop(size, None) or _started(size)
+        try:
+            for rank in range(size):
+                ranks.say(rank, (body, (size, *arguments)))
+            results = [ranks.hear(rank) for rank in range(size)]
+        except BaseException:
+            ranks.close()
+            raise
+        self._ranks[size] = ranks
+        return results
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for ranks in self._ranks.values():
+            ranks.close()
+
+
+def _started(size: int) -> Ranks:
+    ranks = Ranks()
+    for rank in range(size):
+        ranks.start(rank, _serve)
+    return ranks
 
 
 def default_group_exists() -> bool:

@@ -1,14 +1,21 @@
 """What ranks do in the distributed tests of the reducer with compression."""
 
 import hashlib
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from torch import Tensor, nn
 
+from ringtrain.comm import summation
 from ringtrain.comm.errors import Disagreement
+from ringtrain.comm.group import Group
 from ringtrain.comm.meter import Meter, RoundTraffic
 from ringtrain.comm.reducer import Reducer
+from ringtrain.comm.verify import agree_on_checksums
 from ringtrain.contract.communication import CommunicationConfig
 from trainer.comm.ranks import Link
 
@@ -59,6 +66,10 @@ class Run:
         self.reducer.finish(weight or float(len(batch)))
         return digest([p.grad for p in self.model.parameters() if p.grad is not None]), self.meter.end_round()
 
+    def not_finite(self) -> list[str]:
+        named = self.model.named_parameters()
+        return [name for name, p in named if p.grad is not None and not p.grad.isfinite().all()]
+
 
 def mixed(link: Link, rank: int, size: int, processes: int, configs: list[CommunicationConfig]) -> Any:
     """For each configuration: the digests of all rounds' gradients, and the last one's traffic."""
@@ -105,47 +116,187 @@ def resumed(link: Link, rank: int, size: int, config: CommunicationConfig) -> An
     return unbroken, taken_over, forgotten
 
 
-def overflowing(link: Link, rank: int, size: int, config: CommunicationConfig) -> Any:
-    """Rank 1 has an infinite gradient in the first round: which parameters show it, and whether it is gone after it."""
+BAD = (torch.inf, torch.nan)
+
+
+def injected(link: Link, rank: int, size: int, configs: list[CommunicationConfig]) -> list[Any]:
+    """One bad value in one parameter's gradient of rank 1, for each configuration, parameter and of two rounds: the
+    names of all parameters whose gradients are not finite then."""
     group = link.form(rank, size)
-    run = Run(group, config)
-    model = run.model
-    seen = []
-    for round in (1, 2):
-        model.zero_grad()
-        run.reducer.begin_round(round)
-        (model(data(rank, round)).square().mean() * (torch.inf if round == 1 and rank == 1 else 1.0)).backward()
-        run.reducer.finish(1.0)
-        seen.append([bool(p.grad.isfinite().all()) for p in model.parameters() if p.grad is not None])
+    found = []
+    for config in configs:
+        run = Run(group, config)
+        for name, parameter in run.model.named_parameters():
+            for bad in BAD:
+                inject = partial(_with, bad if rank == 1 else None)
+                hook = parameter.register_hook(inject)  # type: ignore[no-untyped-call]
+                for round in (1, 2):
+                    run.round(round)
+                    found.append((config.codec, round, name, bad, run.not_finite()))
+                hook.remove()
+        run.round(3)
+        found.append((config.codec, 3, "", 0.0, run.not_finite()))
+        run.reducer.close()
     group.destroy()
-    return seen
+    return found
+
+
+def _with(bad: float | None, gradient: Tensor) -> Tensor:
+    if bad is None:
+        return gradient
+    changed = gradient.clone()
+    changed.view(-1)[5] = bad
+    return changed
+
+
+class Plain(nn.Module):
+    """Its gradients are of one type, so that a factor of 4 rounds nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(12)
+        self.layers = nn.Sequential(nn.Linear(40, 64), nn.Tanh(), nn.Linear(64, 32))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layers(x)  # type: ignore[no-any-return]
+
+
+def rescaled(link: Link, rank: int, size: int, configs: list[CommunicationConfig]) -> list[bool]:
+    """Whether a loss that is 4 times as large from the third round on gives exactly 4 times the gradients."""
+    group = link.form(rank, size)
+    found = []
+    for config in configs:
+        gradients = []
+        for factor in (1.0, 4.0):
+            model = Plain()
+            with Reducer(model, group, config) as reducer:
+                for round in (1, 2, 3):
+                    if round == 3:
+                        reducer.rescale_residuals(factor)
+                    model.zero_grad()
+                    reducer.begin_round(round)
+                    (model(data(rank, round)).square().mean() * (factor if round == 3 else 1.0)).backward()
+                    reducer.finish(1.0)
+                gradients.append([p.grad.clone() for p in model.parameters() if p.grad is not None])
+        found.append(all(torch.equal(4 * one, other) for one, other in zip(*gradients, strict=True)))
+    group.destroy()
+    return found
+
+
+def with_scaler(link: Link, rank: int, size: int, config: CommunicationConfig) -> list[tuple[float, str]]:
+    """(scale, digest of parameters) after each of four rounds; rank 1's loss overflows in the second."""
+    group = link.form(rank, size)
+    model = Plain()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cpu", init_scale=256.0)
+    found = []
+    with Reducer(model, group, config) as reducer:
+        for round in (1, 2, 3, 4):
+            optimizer.zero_grad()
+            reducer.begin_round(round)
+            loss = model(data(rank, round)).square().mean() * (torch.inf if (round, rank) == (2, 1) else 1.0)
+            before = scaler.get_scale()
+            scaler.scale(loss).backward()
+            reducer.finish(1.0)
+            scaler.step(optimizer)
+            scaler.update()
+            after = scaler.get_scale()
+            reducer.rescale_residuals(0 if after < before else after / before)
+            found.append((after, digest(list(model.parameters()))))
+            assert all(residual.isfinite().all() for residual in reducer.residuals().values())
+    group.destroy()
+    return found
+
+
+def codecs(link: Link, rank: int, size: int, configs: list[CommunicationConfig]) -> list[list[str]]:
+    """What each of three rounds sent."""
+    group = link.form(rank, size)
+    found = []
+    for config in configs:
+        with Reducer(Plain(), group, config) as reducer:
+            names = []
+            for round in (1, 2, 3):
+                reducer.begin_round(round)
+                reducer.finish(1.0)
+                names.append(reducer.codec)
+        found.append(names)
+    group.destroy()
+    return found
+
+
+def flipped_sums(flip: bool) -> AbstractContextManager[Any]:
+    """A bit of this rank's sums flips before the ranks compare theirs."""
+
+    def flip_and_compare(group: Group, buckets: Sequence[Tensor]) -> None:
+        if flip:
+            buckets[0].view(torch.int16)[3] ^= 1
+        agree_on_checksums(group, buckets)
+
+    return patch.object(summation, "agree_on_checksums", flip_and_compare)
 
 
 def flipped(link: Link, rank: int, size: int) -> str:
-    """A bit of one rank's sum flips before the ranks compare theirs."""
     group = link.form(rank, size)
     run = Run(group, CommunicationConfig(codec="zfp", verify=True, warmup_rounds=0))
     run.round(1)
-    if rank == 1:
-        wait = group.wait
-
-        def wait_and_flip(collective: Any) -> None:
-            wait(collective)
-            group.wait = wait  # type: ignore[method-assign]
-            run.reducer._sums[0].buffer.view(torch.int16)[3] ^= 1
-
-        group.wait = wait_and_flip  # type: ignore[method-assign]
     try:
-        run.round(2)
+        with flipped_sums(rank == 1):
+            run.round(2)
     except Disagreement as error:
         return str(error)
+    finally:
+        group.destroy()
     return "agreed"
 
 
-def double(link: Link, rank: int, size: int) -> str:
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def verified(link: Link, rank: int, size: int) -> float:
+    """Exposed seconds of a round, where comparing checksums takes 5 and all else nothing."""
     group = link.form(rank, size)
-    try:
-        Reducer(nn.Linear(3, 3).double(), group, CommunicationConfig(), Meter())
-    except ValueError as error:
-        return str(error)
-    return "taken"
+    clock = Clock()
+    meter = Meter(clock)
+    reduce = group.all_reduce
+
+    def slow_reduce(tensor: Tensor, op: Any) -> None:
+        reduce(tensor, op)
+        clock.now += 5
+
+    config = CommunicationConfig(codec="none", verify=True)
+    with patch.object(group, "all_reduce", slow_reduce), Reducer(Plain(), group, config, meter) as reducer:
+        reducer.finish(1.0)
+    group.destroy()
+    return meter.end_round().exposed_seconds
+
+
+def refused(link: Link, rank: int, size: int) -> list[str]:
+    """What is said of models whose gradients cannot be summed."""
+    group = link.form(rank, size)
+    told = []
+    for model, batch in (
+        (nn.Linear(3, 3).double(), torch.ones(2, 3).double()),
+        (nn.Embedding(50, 64, sparse=True), torch.tensor([1, 2])),
+    ):
+        try:
+            with Reducer(model, group, CommunicationConfig()):
+                model(batch).sum().backward()
+        except ValueError as error:
+            told.append(str(error))
+    group.destroy()
+    return told
+
+
+def without_gradients(link: Link, rank: int, size: int) -> list[float]:
+    """The total weight of rounds in which nothing is summed, or nothing of any size."""
+    group = link.form(rank, size)
+    found = []
+    for model in (nn.Identity(), nn.Linear(2, 2).requires_grad_(False), nn.ParameterList([torch.zeros(0, 5)])):
+        with Reducer(model, group, CommunicationConfig(verify=True)) as reducer:
+            found.append(reducer.finish(2.0).weight)
+    group.destroy()
+    return found

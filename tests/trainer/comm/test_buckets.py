@@ -84,6 +84,15 @@ def test_layout_and_digest_are_the_ones_of_former_releases() -> None:
     assert digest(buckets) == "0f3d4d6f8708a98c31c3a1bd1e3d55a8"
 
 
+def test_a_shard_takes_its_rows_and_is_compressed_if_the_whole_is() -> None:
+    matrix, small = (ParameterInfo(name, (rows, 64), torch.float32, 2) for name, rows in (("m", 16), ("s", 15)))
+    buckets = layout([matrix, small], 1 << 20)
+    assert {part.name: (part.numel, bucket.exact) for bucket in buckets for part in bucket.slices} == {
+        "m": (128, False),
+        "s": (128, True),
+    }
+
+
 def test_tied_and_frozen_parameters() -> None:
     model = nn.Sequential(nn.Linear(2, 2, bias=False), nn.Linear(2, 2, bias=False), nn.Linear(2, 2))
     model[1].weight = model[0].weight

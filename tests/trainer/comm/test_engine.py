@@ -8,7 +8,7 @@ import torch
 from ringtrain.comm.codec.build import build_codecs
 from ringtrain.contract.communication import Algorithm, CommunicationConfig
 from trainer.comm import engine_bodies as bodies
-from trainer.comm.ranks import Ranks
+from trainer.comm.ranks import Crew, Ranks
 from trainer.comm.test_lane import World
 
 pytestmark = pytest.mark.distributed
@@ -36,12 +36,11 @@ def simulated(machines: int, processes: int, algorithm: str, config: Communicati
 
 @by_algorithm
 @pytest.mark.parametrize(("machines", "processes"), [(2, 1), (3, 1), (2, 2), (1, 3), (1, 1)])
-def test_the_bits_are_those_of_the_simulation(machines: int, processes: int, algorithm: Algorithm) -> None:
-    for config, numel in zip(CONFIGS.values(), (1009, 5000, 70_000, 64), strict=True):
-        with Ranks() as ranks:
-            size = machines * processes
-            results = ranks.run(size, bodies.summed, processes, algorithm, config, numel)
-        assert results == [simulated(machines, processes, algorithm, config, numel)] * size
+def test_the_bits_are_those_of_the_simulation(crew: Crew, machines: int, processes: int, algorithm: Algorithm) -> None:
+    work = list(zip(CONFIGS.values(), (1009, 5000, 70_000, 64), strict=True))
+    size = machines * processes
+    results = crew.run(size, bodies.summed, processes, algorithm, work)
+    assert results == [[simulated(machines, processes, algorithm, *each) for each in work]] * size
 
 
 @by_algorithm
@@ -66,13 +65,21 @@ def test_a_lost_member_holds_nobody(processes: int, algorithm: Algorithm, fault:
         assert [ranks.exit_code(rank) for rank in others] == [0] * 3
 
 
-def test_a_fault_in_the_engine_surfaces_in_the_training_thread() -> None:
+@pytest.mark.parametrize(("algorithm", "phases"), [("ring", 4), ("direct", 2)])
+@pytest.mark.parametrize("fault", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_member_lost_in_any_phase_holds_nobody_though_nobody_tells(
+    algorithm: Algorithm, phases: int, fault: signal.Signals
+) -> None:
+    """In each hop of the ring, and on each way of direct: the time-out ends the others' waits."""
+    size, lost, others = 3, 1, (0, 2)
     with Ranks() as ranks:
-        results = ranks.run(2, bodies.broken_codec)
-    for first, second in results:
-        assert first == second
-        assert first.startswith("RuntimeError: communication failed:")
-        assert "Traceback" in first
+        for rank in others:
+            ranks.start(rank, bodies.survive_all, size, algorithm, phases)
+        for phase in range(phases):
+            ranks.start(lost, bodies.fall_in_phase, size, algorithm, phase, fault)
+            assert [ranks.hear(rank) for rank in others] == ["left"] * 2
+        assert [ranks.hear(rank) for rank in others] == [[[]] * phases] * 2
+        assert [ranks.exit_code(rank) for rank in others] == [0, 0]
 
 
 def test_gradients_differ_between_ranks() -> None:

@@ -4,15 +4,14 @@ import socket
 import pytest
 
 from trainer.comm import bodies
-from trainer.comm.ranks import Ranks
+from trainer.comm.ranks import Crew, Ranks
 
 pytestmark = pytest.mark.distributed
 
 
 @pytest.mark.parametrize("size", [1, 3])
-def test_collectives(size: int) -> None:
-    with Ranks() as ranks:
-        results = ranks.run(size, bodies.collectives)
+def test_collectives(crew: Crew, size: int) -> None:
+    results = crew.run(size, bodies.collectives)
     for rank, result in enumerate(results):
         assert result == {
             "rank": (rank, size, "gloo", "cpu"),

@@ -4,7 +4,7 @@ from torch import Tensor
 
 from ringtrain.comm.verify import state_digest
 from trainer.comm import bodies
-from trainer.comm.ranks import Ranks
+from trainer.comm.ranks import Crew
 
 STATE = {
     "weight": torch.arange(6.0).view(2, 3),
@@ -44,7 +44,6 @@ def test_a_digest_sees_every_difference(other: dict[str, Tensor]) -> None:
         ([7, 7, 7], [1.0, 1.0, 2.0], "the ranks hold different states of round 7"),
     ],
 )
-def test_agreement(rounds: list[int], values: list[float], expected: str) -> None:
-    with Ranks() as ranks:
-        results = ranks.run(3, bodies.check_agreement, rounds, values)
+def test_agreement(crew: Crew, rounds: list[int], values: list[float], expected: str) -> None:
+    results = crew.run(3, bodies.check_agreement, rounds, values)
     assert all(result.startswith(expected) for result in results)

@@ -2,7 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ringtrain.contract.addresses import Addresses
+from ringtrain.contract.addresses import STORE_PORT, Addresses
+from ringtrain.contract.generation import Generation
 
 LABELS = st.from_regex(r"[a-z]([a-z0-9-]{0,20}[a-z0-9])?", fullmatch=True)
 
@@ -28,10 +29,27 @@ def test_each_replica_has_a_loopback_address_of_its_own() -> None:
     assert all(0 < int(part) < 255 for address in found for part in address.split(".")[3:])
 
 
-def test_jobs_of_one_machine_have_master_ports_of_their_own() -> None:
-    ports = {Addresses("loopback", f"127.{number}").master_port for number in range(256)}
-    assert len(ports) == 256
-    assert all(1024 < port < 65536 for port in ports)
+def test_jobs_of_one_machine_and_their_generations_have_master_ports_of_their_own() -> None:
+    ports = {
+        Addresses("loopback", f"127.{number}").master_port(Generation(0, attempt))
+        for number in range(256)
+        for attempt in range(31)
+    }
+    assert len(ports) == 256 * 31
+    assert min(ports) > STORE_PORT
+    assert max(ports) < 32768
+
+
+@given(
+    st.sampled_from([Addresses("dns", "gpt.gpt.team.svc"), Addresses("loopback", "127.255")]),
+    st.integers(0, 9999),
+    st.integers(0, 30),
+)
+def test_the_generation_before_had_another_master_port(addresses: Addresses, epoch: int, attempt: int) -> None:
+    port = addresses.master_port(Generation(epoch, attempt))
+    assert STORE_PORT < port < 32768
+    assert port != addresses.master_port(Generation(epoch, attempt + 1))
+    assert port != addresses.master_port(Generation(epoch + 1, 0))
 
 
 @pytest.mark.parametrize(

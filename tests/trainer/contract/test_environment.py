@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from ringtrain.contract.addresses import Addresses
 from ringtrain.contract.environment import BadEnvironment, CheckpointSettings, ReplicaEnvironment
 from ringtrain.contract.faults import parse_faults
+from ringtrain.contract.parallelism import ParallelismConfig
 from ringtrain.contract.phases import PhaseTimeouts
 from ringtrain.contract.trainer_config import DataConfig, TrainerConfig
 from support.environments import replica_environment
@@ -24,9 +25,13 @@ ENVIRONMENTS = st.builds(
     addresses=st.sampled_from([Addresses("loopback", "127.3"), Addresses("dns", "job.job.default.svc")]),
     device=st.sampled_from(["cuda", "cpu"]),
     timeouts=st.builds(PhaseTimeouts, starting=SECONDS, training=SECONDS, checkpointing=SECONDS),
+    max_restarts=st.integers(0, 100),
     grace_seconds=SECONDS,
     termination_log=TEXT,
     checkpoint=st.none() | st.builds(CheckpointSettings, directory=TEXT, every=st.integers(1, 9)),
+    parallelism=st.sampled_from(
+        [ParallelismConfig(), ParallelismConfig(pipeline=2, boundaries=(3,), precision="bf16")]
+    ),
     trainer=st.none()
     | st.builds(TrainerConfig, rounds=st.integers(1, 9), data=st.builds(DataConfig, paths=st.tuples(TEXT))),
     command=st.lists(TEXT, max_size=4).map(tuple),
@@ -69,6 +74,7 @@ def test_a_missing_variable_is_named(key: str) -> None:
         ("TIMEOUTS", '{"training": -1}'),
         ("GRACE_SECONDS", "soon"),
         ("CHECKPOINT", "{}"),
+        ("PARALLELISM", '{"pipeline": 0}'),
         ("TRAINER", '{"rounds": 0}'),
         ("COMMAND", "["),
         ("FAULTS", "burn:rank=1,round=1"),

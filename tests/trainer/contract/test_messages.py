@@ -5,6 +5,7 @@ from pydantic import ValidationError
 
 from ringtrain.contract.messages import Alive, Beat, Down, Hello, Message, Up, decode, encode
 from ringtrain.contract.phases import Phase
+from ringtrain.contract.report import Progress
 
 KINDS = [Hello, Alive, *Up.__args__, *Down.__args__]
 MESSAGES = st.one_of([st.from_type(kind) for kind in KINDS])
@@ -15,7 +16,18 @@ def test_messages_survive_the_round_trip_as_one_line(message: Message) -> None:
     line = encode(message)
     assert line.endswith(b"\n")
     assert line.count(b"\n") == 1
-    assert decode(line) == message
+    # Compared as text, for a NaN is not equal to itself.
+    assert encode(decode(line)) == line
+    assert type(decode(line)) is type(message)
+
+
+@pytest.mark.parametrize("loss", [float("nan"), float("inf"), float("-inf")])
+def test_a_loss_that_is_no_number_arrives_as_it_is(loss: float) -> None:
+    beat = Beat(rank=1, phase=Phase.TRAINING, progress=Progress(round=1, total_rounds=2, loss=loss))
+    arrived = decode(encode(beat))
+    assert isinstance(arrived, Beat)
+    assert arrived.progress is not None
+    assert repr(arrived.progress.loss) == repr(loss)
 
 
 def test_every_kind_has_a_type_of_its_own() -> None:

@@ -16,6 +16,13 @@ def test_while_members_gather() -> None:
     assert job_report(GATHERING) == JobReport(phase=Phase.WAITING, absent_replicas=(0, 2), coordinator_id="abc")
 
 
+def test_ranks_that_rendezvous_by_themselves_train_in_the_generation_they_were_started_in() -> None:
+    starting = replace(GATHERING, started=Generation(2, 1))
+    assert (job_report(starting).generation, job_report(starting).phase) == (None, Phase.WAITING)
+    training = replace(starting, own_group=True)
+    assert (job_report(training).generation, job_report(training).phase) == ("2.1", Phase.TRAINING)
+
+
 def test_while_training() -> None:
     progress, checkpoint = Progress(round=4, total_rounds=9), CheckpointRecord(round=5, time=NOW)
     notice = Notice(sequence=0, time=NOW, reason="Told", message="x")

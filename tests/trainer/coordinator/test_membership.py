@@ -20,6 +20,8 @@ from ringtrain.contract.messages import (
     Refused,
     Report,
     ShardsWritten,
+    Start,
+    Unstarted,
     Up,
 )
 from ringtrain.contract.phases import Phase
@@ -32,6 +34,7 @@ from ringtrain.coordinator.state import (
     Close,
     CommitEnded,
     Event,
+    OwnGroup,
     Received,
     Send,
     State,
@@ -204,9 +207,106 @@ def test_a_loss_before_the_end_undoes_done() -> None:
     assert not run(state, Received(7, Done(rank=1, round=9)))[0].finished
 
 
+def unstarted(replica: int, after: str | None = None) -> Received:
+    return Received(replica, Unstarted(rank=replica, after=after))
+
+
+def session(replica: int) -> Received:
+    """Its first sign of life."""
+    return Received(replica, Beat(rank=replica, phase=Phase.STARTING))
+
+
+MET: tuple[Event, ...] = (AgentConnected(0, hello(0)), AgentConnected(1, hello(1)), unstarted(0), unstarted(1))
+
+
+def started() -> State:
+    """Two commands run in 0.0, and whether they open sessions is not known."""
+    return run(fresh(), *MET)[0]
+
+
+def test_commands_are_started_when_all_replicas_are_there() -> None:
+    for missing in range(len(MET)):
+        assert run(fresh(), *MET[:missing], *MET[missing + 1 :])[0].started is None
+    state, actions = run(fresh(), *MET)
+    assert sent(actions) == [(0, Start(generation="0.0")), (1, Start(generation="0.0"))]
+    assert (state.started, state.generation) == (Generation(0, 0), None)
+
+
+def test_commands_with_sessions_enter_the_generation_they_were_started_for() -> None:
+    state, _ = run(started(), STORE, session(0), session(1), ready(0), ready(1))
+    assert (state.started, state.generation) == (None, Generation(0, 0))
+
+
+@pytest.mark.parametrize(
+    ("loss", "blamed", "told"),
+    [
+        (AgentLost(1, "the connection was closed"), None, {0}),
+        (Received(1, Failing(rank=1, exit_code=1, message="")), 1, {0, 1}),
+        (Received(1, Broken(rank=1, generation="0.0", reason="SIGTERM")), None, {0, 1}),
+        (unstarted(1, "0.0"), None, {0, 1}),
+    ],
+    ids=lambda value: type(getattr(value, "message", value)).__name__,
+)
+def test_any_loss_ends_all_commands_without_a_session(loss: Event, blamed: int | None, told: set[int]) -> None:
+    state, actions = run(started(), OwnGroup(Generation(0, 0)), loss)
+    assert (state.started, state.own_group) == (None, False)
+    leaves = [(connection, message) for connection, message in sent(actions) if isinstance(message, Leave)]
+    assert {connection for connection, _ in leaves} == told
+    assert {(message.generation, message.blamed) for _, message in leaves} == {("0.0", blamed)}
+
+
+def test_all_commands_are_started_anew_together_and_never_under_the_same_number() -> None:
+    state, _ = run(started(), Received(1, Failing(rank=1, exit_code=1, message="")), AgentLost(1, ""))
+    state, _ = run(state, AgentConnected(7, hello(1, epoch=1)), Received(7, Unstarted(rank=1)))
+    assert state.started is None  # Rank 0 may still run.
+    state, actions = run(state, unstarted(0, "0.0"))
+    assert state.started == Generation(1, 0)
+    assert sent(actions) == [(0, Start(generation="1.0")), (7, Start(generation="1.0"))]
+    state, _ = run(state, unstarted(0, "1.0"), Received(7, Unstarted(rank=1, after="1.0")))
+    assert state.started == Generation(1, 1)
+
+
+def test_a_restarted_coordinator_starts_commands_under_a_number_that_none_has_had() -> None:
+    state, _ = run(fresh(), *MET[:2], unstarted(0, "3.4"), unstarted(1))
+    assert state.started == Generation(3, 5)
+
+
+def test_only_the_first_failure_is_a_cause() -> None:
+    state, _ = run(started(), Received(1, Failing(rank=1, exit_code=137, message="killed")))
+    after, actions = run(state, Received(0, Failing(rank=0, exit_code=1, message="connection reset")))
+    assert (after, actions) == (state, [])
+    assert [notice.message for notice in state.notices] == ["rank 1: killed"]
+
+
+def test_a_replacement_is_started_while_sessions_of_others_wait() -> None:
+    state, _ = run(started(), STORE, session(0), session(1), ready(0), ready(1), AgentLost(1, ""))
+    state, actions = run(state, AgentConnected(7, hello(1, epoch=1)), Received(7, Unstarted(rank=1)))
+    assert (7, Start(generation="1.0")) in sent(actions)
+    # What those say meanwhile takes nothing back.
+    state, _ = run(state, ready(0, "0.0"), StoreDown("killed"), STORE)
+    assert state.started == Generation(1, 0)
+    state, _ = run(state, Received(7, Beat(rank=1, phase=Phase.STARTING)), Received(7, Ready(rank=1)))
+    assert state.generation == Generation(1, 0)
+
+
+def test_commands_that_had_ended_well_are_started_anew_with_the_others() -> None:
+    state, _ = run(started(), Received(0, Done(rank=0, round=0)), AgentLost(1, ""), unstarted(0, "0.0"))
+    state, _ = run(state, AgentConnected(7, hello(1, epoch=1)), Received(7, Unstarted(rank=1)))
+    state, _ = run(state, Received(7, Done(rank=1, round=0)))
+    assert not state.finished
+    assert run(state, Received(0, Done(rank=0, round=0)))[0].finished
+
+
+def test_ranks_that_rendezvous_by_themselves_are_known_by_it() -> None:
+    assert run(started(), OwnGroup(Generation(0, 0)))[0].own_group
+    assert not run(started(), OwnGroup(Generation(0, 7)))[0].own_group
+    assert not run(fresh(), OwnGroup(Generation(0, 0)))[0].own_group
+
+
 def test_commands_without_a_session_finish_without_any_generation() -> None:
-    state, _ = run(fresh(), *GATHERED[:3], Received(0, Done(rank=0, round=0)), Received(1, Done(rank=1, round=0)))
+    state, _ = run(started(), Received(0, Done(rank=0, round=0)), Received(1, Done(rank=1, round=0)))
     assert state.finished
+    assert (state.started, state.generation) == (None, None)
 
 
 def test_who_comes_after_the_end_hears_of_it() -> None:

@@ -20,6 +20,7 @@ from ringtrain.checkpoint import volume
 from ringtrain.contract.addresses import COORDINATOR_PORT, Addresses
 from ringtrain.contract.environment import CheckpointSettings
 from ringtrain.contract.generation import Generation
+from ringtrain.contract.mesh import Mesh
 from ringtrain.contract.messages import (
     MAXIMUM_LINE,
     Alive,
@@ -37,6 +38,7 @@ from ringtrain.contract.messages import (
     decode,
     encode,
 )
+from ringtrain.contract.parallelism import ParallelismConfig
 from support.environments import replica_environment
 
 pytestmark = [pytest.mark.distributed, pytest.mark.timeout(600)]
@@ -118,7 +120,10 @@ class Coordinator:
         addresses = Addresses("loopback", f"127.{random.randrange(2, 255)}")
         self.host = addresses.of(0)
         environment = replica_environment(
-            replicas=2, addresses=addresses, checkpoint=CheckpointSettings(directory=str(self.volume), keep=1)
+            replicas=2,
+            addresses=addresses,
+            checkpoint=CheckpointSettings(directory=str(self.volume), keep=1),
+            parallelism=ParallelismConfig(pipeline=2),
         )
         key, value = self._mark.split("=")
         self.process = subprocess.Popen(
@@ -182,6 +187,8 @@ def test_checkpoints_are_committed_and_pruned_and_the_job_ends(coordinator: Coor
             assert agent.hear(Committed) == Committed(generation="0.0", round=round)
     (kept,) = volume.candidates(coordinator.volume)
     assert (kept.round, kept.generation, kept.problem) == (10, Generation(0, 0), "")
+    assert kept.manifest is not None
+    assert kept.manifest.mesh == Mesh(data=1, pipeline=2)
 
     # A rank that lies about its file makes no checkpoint.
     for agent in agents:
@@ -208,7 +215,7 @@ def test_a_volume_of_higher_generations_is_gone_on_with(tmp_path: Path) -> None:
     # As that of a job which was deleted and made anew with the same claim.
     root = tmp_path / "volume"
     volume.staging(root, Generation(3, 1), 20)
-    volume.commit(root, Generation(3, 1), 20, {0: (), 1: ()}, 2, job="job")
+    volume.commit(root, Generation(3, 1), 20, {0: (), 1: ()}, Mesh(data=2), job="job")
     coordinator = Coordinator(tmp_path)
     agents = [Agent(coordinator.host, 0), Agent(coordinator.host, 1)]
     try:

@@ -42,6 +42,11 @@ def test_no_repetition_however_the_world_changes(sequences: int, worlds: list[tu
         assert epoch == epoch_order(seed, start // sequences, sequences)[: len(epoch)].tolist()
 
 
+def test_without_shuffling_every_epoch_is_in_order() -> None:
+    draws = Sampler(3, seed=0, shuffle=False).draw(position=2, rank=1, world_size=2, per_rank=2)
+    assert [(draw.position, draw.sequence) for draw in draws] == [(4, 1), (5, 2)]
+
+
 def test_an_impossible_rank_is_refused() -> None:
     with pytest.raises(ValueError, match="rank 3 of a world of 3"):
         Sampler(10, 0).draw(0, 3, 3, 1)

@@ -6,8 +6,10 @@ from torch import Tensor
 
 from ringtrain.contract.trainer_config import ModelConfig
 from ringtrain.data.batch import IGNORED, Batch
-from ringtrain.models import LanguageModel, build_model
+from ringtrain.models import LanguageModel, build_model, outline
+from ringtrain.models.language_model import TIED
 from ringtrain.models.layers import Attention, FeedForward
+from ringtrain.models.stage import cut
 
 VOCABULARY = 50
 KINDS = ["gpt", "encoder"]
@@ -23,9 +25,11 @@ def _one_thread() -> Iterator[None]:
 
 
 def _model(kind: str, **fields: object) -> LanguageModel:
-    torch.manual_seed(3)
-    config = ModelConfig.model_validate({"kind": kind, "size": "nano", "context_length": 16, **fields})
-    return build_model(config, VOCABULARY)
+    return build_model(_config(kind, **fields), VOCABULARY, seed=3)
+
+
+def _config(kind: str, **fields: object) -> ModelConfig:
+    return ModelConfig.model_validate({"kind": kind, "size": "nano", "context_length": 16, **fields})
 
 
 def _tokens(batch: int = 2, length: int = 16) -> Tensor:
@@ -34,17 +38,66 @@ def _tokens(batch: int = 2, length: int = 16) -> Tensor:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_seed_decides_all_parameters(kind: str) -> None:
-    first, second = _model(kind).state_dict(), _model(kind).state_dict()
+    torch.manual_seed(1)
+    first = _model(kind).state_dict()
+    torch.manual_seed(2)
+    second, other = _model(kind).state_dict(), build_model(_config(kind), VOCABULARY, seed=4).state_dict()
     assert all(torch.equal(first[name], second[name]) for name in first)
-    torch.manual_seed(4)
-    other = build_model(ModelConfig(kind="gpt" if kind == "gpt" else "encoder", size="nano"), VOCABULARY)
-    assert not torch.equal(other.state_dict()["embedding.tokens.weight"], first["embedding.tokens.weight"])
+    assert not torch.equal(other[TIED], first[TIED])
+    # Tensors of one shape are drawn apart.
+    assert not torch.equal(first["sublayers.0.project_in.weight"], first["sublayers.2.project_in.weight"])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("boundaries", [(1,), (2, 3), (1, 2, 3)])
+def test_stages_are_parts_of_the_same_model(kind: str, boundaries: tuple[int, ...]) -> None:
+    whole, stages = _model(kind), cut(4, boundaries)
+    parts = [build_model(_config(kind), VOCABULARY, 3, [stage]) for stage in stages]
+    x = tokens = _tokens()
+    for stage, part in zip(stages, parts, strict=True):
+        x = part.run(stage, x)
+    assert torch.equal(x, whole(tokens))
+    held = [name for part in parts for name in part.state_dict()]
+    assert sorted([*whole.state_dict(), TIED]) == sorted(held)
+    for part in parts:
+        for name, value in part.state_dict().items():
+            assert torch.equal(value, whole.state_dict()[name])
+
+
+def test_one_rank_can_hold_several_stages() -> None:
+    stages = cut(4, (1, 2, 3))
+    model = build_model(_config("gpt"), VOCABULARY, 3, [stages[0], stages[2]])
+    assert {name.split(".")[1] for name in model.state_dict() if name.startswith("sublayers")} == {"0", "2"}
+    assert not any(name.startswith("head") for name in model.state_dict())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_activation_checkpointing_changes_no_gradient(kind: str) -> None:
+    gradients = []
+    for again in (False, True):
+        torch.manual_seed(5)
+        model = _model(kind, dropout=0.2)
+        model.activation_checkpointing = again
+        loss, _ = model.loss(Batch(_tokens(), _tokens().flip(1)))
+        loss.backward()  # type: ignore[no-untyped-call]
+        gradients.append([parameter.grad for parameter in model.parameters()])
+    for plain, recomputed in zip(*gradients, strict=True):
+        assert plain is not None
+        assert recomputed is not None
+        assert torch.equal(plain, recomputed)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_outline_has_the_names_and_shapes_of_the_model(kind: str) -> None:
+    drawn, outlined = _model(kind).state_dict(), outline(_config(kind), VOCABULARY).state_dict()
+    assert {name: value.shape for name, value in drawn.items()} == {name: t.shape for name, t in outlined.items()}
+    assert all(value.is_meta for value in outlined.values())
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_sublayers_are_one_flat_list(kind: str) -> None:
     model = _model(kind, layers=3)
-    assert [type(sublayer) for sublayer in model.sublayers] == [Attention, FeedForward] * 3
+    assert [type(sublayer) for sublayer in model.sublayers.values()] == [Attention, FeedForward] * 3
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -11,6 +11,7 @@ from ringtrain.comm.group import Group
 from ringtrain.contract.communication import CommunicationConfig
 from ringtrain.contract.generation import Generation
 from ringtrain.contract.messages import ShardFile
+from ringtrain.contract.parallelism import ParallelismConfig
 from ringtrain.contract.trainer_config import BatchConfig, DataConfig, ModelConfig, OptimizerConfig, TrainerConfig
 from ringtrain.data.corpus import load_corpus
 from ringtrain.train.process import prepare
@@ -35,7 +36,7 @@ def silent() -> None:
 
 def build(group: Group, config: TrainerConfig = CONFIG) -> Trainer:
     prepare(config.threads, group.device)
-    return Trainer(config, COMMUNICATION, load_corpus(config.data), group)
+    return Trainer(config, ParallelismConfig(), COMMUNICATION, load_corpus(config.data), group)
 
 
 def micro_batches(trainer: Trainer, count: int) -> list[float]:
@@ -51,15 +52,17 @@ def micro_batches(trainer: Trainer, count: int) -> list[float]:
 def through_files(group: Group, state: State, root: Path) -> State:
     """Saves the state as a checkpoint and reads it back."""
     directory = staging(root, Generation(0, 0), 0)
-    files = [file.model_dump() for file in write_files(directory, state, group.rank, group.size, silent)]
+    files = [
+        file.model_dump() for file in write_files(directory, state, group.rank, group.mesh.twins(group.rank), silent)
+    ]
     shards = dict(enumerate(group.all_gather_json(files)))
     if group.rank == 0:
         parsed = {rank: [ShardFile.model_validate(file) for file in own] for rank, own in shards.items()}
-        commit(root, Generation(0, 0), 0, parsed, group.size, job="gpt")
+        commit(root, Generation(0, 0), 0, parsed, group.mesh, job="gpt")
     group.barrier()
     found = candidates(root)[0]
     assert found.manifest is not None
-    return read_files(found.path, found.manifest, group.rank, group.size, silent)
+    return read_files(found.path, found.manifest, group.rank, group.mesh, silent)
 
 
 def unbroken_and_resumed(link: Link, rank: int, size: int, root: Path, interrupted_at: int) -> list[tuple[str, float]]:
@@ -119,10 +122,10 @@ def load_elsewhere(link: Link, rank: int, size: int, root: Path, width: int | No
     found = candidates(root)[0]
     assert found.manifest is not None
     try:
-        trainer.load(read_files(found.path, found.manifest, rank, size, silent))
+        trainer.load(read_files(found.path, found.manifest, rank, group.mesh, silent))
+        replicated = trainer.state().replicated
+        return trainer.parameters_digest(), (trainer.round, trainer.micro_batches, replicated["data"]["position"])
     except OtherModel as error:
         return "other model", str(error)
     finally:
         group.destroy()
-    replicated = trainer.state().replicated
-    return trainer.parameters_digest(), (trainer.round, trainer.micro_batches, replicated["data"]["position"])

@@ -61,7 +61,7 @@ def test_a_state_without_a_parameter_is_refused() -> None:
 
 
 def test_every_parameter_of_a_model_has_moments() -> None:
-    model = build_model(ModelConfig(size="nano"), 257)
+    model = build_model(ModelConfig(size="nano"), 257, seed=0)
     state = AdamW(model, CONFIG).state_dict()
     assert state["first"].keys() == state["second"].keys() == dict(model.named_parameters()).keys()
 

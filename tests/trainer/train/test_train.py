@@ -1,8 +1,6 @@
 """The built-in trainer under real agents: faults, restarts, damaged checkpoints."""
 
-import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +8,10 @@ import pytest
 
 from ringtrain.checkpoint.manifest import FILE_NAME
 from ringtrain.checkpoint.volume import candidates
-from ringtrain.contract.communication import CommunicationConfig
-from ringtrain.contract.environment import CheckpointSettings, ReplicaEnvironment
+from ringtrain.contract.environment import CheckpointSettings
 from ringtrain.contract.exit_codes import ExitCode
 from ringtrain.contract.trainer_config import BatchConfig, DataConfig, ModelConfig, OptimizerConfig, TrainerConfig
-from support.loopback_job import LoopbackJob
+from support.trainer_job import TrainerJob
 from trainer.checkpoint.checkpoints import flip
 
 pytestmark = pytest.mark.distributed
@@ -29,44 +26,6 @@ CONFIG = TrainerConfig(
 )
 
 
-COMMUNICATION = CommunicationConfig(codec="zfp", error_feedback="plain", warmup_rounds=3)
-
-
-@dataclass
-class TrainerJob(LoopbackJob):
-    trainer: TrainerConfig = CONFIG
-
-    def environment(self, replica: int, epoch: int = 0) -> ReplicaEnvironment:
-        return replace(super().environment(replica, epoch), trainer=self.trainer, communication=COMMUNICATION)
-
-    def finish(self) -> None:
-        codes = {replica: self.wait(replica) for replica in self.agents}
-        logs = "\n".join(f"--- replica {replica}\n{self.log(replica)[-4000:]}" for replica in self.agents)
-        assert set(codes.values()) == {0}, f"{codes}\n{logs}"
-
-    @property
-    def digest(self) -> str:
-        """Of the final parameters, in the one run that finished."""
-        (digest,) = self.digests
-        return digest
-
-    @property
-    def digests(self) -> list[str]:
-        """Those of all runs that finished."""
-        return re.findall(r"^final digest ([0-9a-f]{64})$", self.log(0), re.MULTILINE)
-
-    @property
-    def losses(self) -> dict[int, float]:
-        """By round; of a round that was trained twice, the last."""
-        lines = re.findall(r"^round (\d+)/\d+ loss (\S+) ", self.log(0), re.MULTILINE)
-        return {int(round): float(loss) for round, loss in lines}
-
-    @property
-    def starts(self) -> list[str]:
-        """What each generation started from."""
-        return re.findall(r"start from (?:checkpoint )?(the seed|round-\d+)", self.log(0))
-
-
 Make = Callable[..., TrainerJob]
 
 
@@ -78,7 +37,7 @@ def make(tmp_path: Path) -> Iterator[Make]:
         directory = tmp_path / name
         directory.mkdir()
         volume = CheckpointSettings(directory=str(directory / "volume"), every=5, keep=3) if checkpoint else None
-        made.append(TrainerJob(directory, checkpoint=volume, **settings))
+        made.append(TrainerJob(directory, checkpoint=volume, **({"trainer": CONFIG} | settings)))
         return made[-1]
 
     yield build

@@ -16,6 +16,7 @@ from ringtrain.agent.status import status, unready_reason
 from ringtrain.contract.addresses import AGENT_PORT, COORDINATOR_PORT
 from ringtrain.contract.environment import ReplicaEnvironment
 from ringtrain.contract.exit_codes import ExitCode
+from ringtrain.contract.generation import Generation
 from ringtrain.contract.report import AgentStatus, TerminationMessage
 from ringtrain.processes import Children
 
@@ -33,7 +34,9 @@ class Agent:
         self._ended: asyncio.Future[TerminationMessage] = asyncio.get_running_loop().create_future()
         addresses = environment.addresses
         self._own_host = addresses.of(environment.replica) if addresses.kind == "loopback" else None
-        self._replica = Replica(environment, lambda message: self._link.send(message), self._end)
+        self._children = Children()
+        self._tasks = asyncio.TaskGroup()
+        self._replica = Replica(environment, lambda message: self._link.send(message), self._start_rank, self._end)
         self._link = Link(
             addresses.of(0),
             COORDINATOR_PORT,
@@ -46,17 +49,16 @@ class Agent:
 
     async def run(self) -> int:
         """The replica's exit code, once all its processes have ended."""
-        children = Children()
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._asked_to_stop, number)
-        async with await http.serve(self._own_host, AGENT_PORT, self._routes()), asyncio.TaskGroup() as tasks:
+        async with await http.serve(self._own_host, AGENT_PORT, self._routes()), self._tasks as tasks:
             background = [tasks.create_task(self._tick())]
             coordinator = None
             if self._environment.replica == 0:
-                coordinator = tasks.create_task(CoordinatorProcess(children).run())
+                coordinator = tasks.create_task(CoordinatorProcess(self._children).run())
                 background.append(coordinator)
-            await self._start_ranks(children, tasks)
+            self._replica.start_built_in()
             link = tasks.create_task(self._link.run())
             message = await self._ended
             _logger.info("ending with exit code %d (%s): %s", message.exit_code, message.reason, message.message)
@@ -71,16 +73,20 @@ class Agent:
                 task.cancel()
         return message.exit_code
 
-    async def _start_ranks(self, children: Children, tasks: asyncio.TaskGroup) -> None:
-        for local_rank in range(self._environment.procs_per_replica):
-            try:
-                process = await start_rank(children, self._environment, local_rank)
-            except OSError as error:
-                command = self._environment.command
-                reason = f"the command {command[0]!r} cannot be started: {error.strerror}" if command else str(error)
-                self._end(termination.of_code(ExitCode.BAD_CONFIGURATION, reason))
-                return
-            tasks.create_task(self._replica.watch(process))
+    def _start_rank(self, rank: int, generation: Generation) -> None:
+        self._tasks.create_task(self._run_rank(rank, generation))
+
+    async def _run_rank(self, rank: int, generation: Generation) -> None:
+        """From its start to its end."""
+        environment = self._environment
+        try:
+            process = await start_rank(self._children, environment, rank - environment.rank(0), generation)
+        except OSError as error:
+            command = environment.command
+            reason = f"the command {command[0]!r} cannot be started: {error.strerror}" if command else str(error)
+            self._end(termination.of_code(ExitCode.BAD_CONFIGURATION, reason))
+            return
+        await self._replica.watch(process)
 
     async def _tick(self) -> None:
         while True:

@@ -1,4 +1,5 @@
-"""What a replica's ranks spent on communication, as Prometheus counters: they start over with every generation."""
+"""What a replica's ranks spent on communication, as Prometheus counters: they start over with every generation, and
+when its warm-up ends."""
 
 from collections.abc import Callable, Iterable, Iterator
 
@@ -7,7 +8,11 @@ from prometheus_client.core import CounterMetricFamily
 from ringtrain.contract.report import AgentStatus, CommunicationTotals, LinkTotals, Progress
 
 _BY_RANK: tuple[tuple[str, str, Callable[[CommunicationTotals], float]], ...] = (
-    ("ringtrain_rounds", "Rounds finished in this generation.", lambda totals: totals.rounds),
+    (
+        "ringtrain_rounds",
+        "Rounds finished in this generation, since its warm-up if that is over.",
+        lambda totals: totals.rounds,
+    ),
     ("ringtrain_round_seconds", "Seconds of these rounds.", lambda totals: totals.round_seconds),
     (
         "ringtrain_communication_seconds",

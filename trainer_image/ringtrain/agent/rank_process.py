@@ -8,7 +8,8 @@ import sys
 from collections.abc import Callable, Mapping
 
 from ringtrain.connection import Connection
-from ringtrain.contract.environment import ReplicaEnvironment
+from ringtrain.contract.environment import PREFIX, ReplicaEnvironment
+from ringtrain.contract.generation import Generation
 from ringtrain.contract.messages import MAXIMUM_LINE, Down, Up
 from ringtrain.processes import Child, Children
 
@@ -53,14 +54,18 @@ class RankProcess:
             self.child.kill()
 
 
-async def start_rank(children: Children, environment: ReplicaEnvironment, local_rank: int) -> RankProcess:
-    """Starts the built-in trainer or the user's command. Raises OSError when the command cannot be started."""
+async def start_rank(
+    children: Children, environment: ReplicaEnvironment, local_rank: int, generation: Generation
+) -> RankProcess:
+    """Starts the built-in trainer or the user's command; `generation` is the first that it can be in. Raises OSError
+    when the command cannot be started."""
+    variables = rank_environment(environment, local_rank, generation, os.environ)
     ours, theirs = socket.socketpair()
     with theirs:
         try:
             child = children.start(
                 environment.command or _BUILT_IN,
-                rank_environment(environment, local_rank, os.environ) | {"RINGTRAIN_RANK_FD": str(theirs.fileno())},
+                variables | {"RINGTRAIN_RANK_FD": str(theirs.fileno())},
                 pass_fds=[theirs.fileno()],
             )
         except OSError:
@@ -70,15 +75,35 @@ async def start_rank(children: Children, environment: ReplicaEnvironment, local_
     return RankProcess(environment.rank(local_rank), child, Connection(reader, writer))
 
 
-def rank_environment(environment: ReplicaEnvironment, local_rank: int, inherited: Mapping[str, str]) -> dict[str, str]:
-    """The agent's own, and what torchrun would set."""
+def rank_environment(
+    environment: ReplicaEnvironment, local_rank: int, generation: Generation, inherited: Mapping[str, str]
+) -> dict[str, str]:
+    """The agent's own, and what torchrun would set for one group of `procsPerReplica` workers on each replica."""
+    rank, world_size = str(environment.rank(local_rank)), str(environment.world_size)
+    replica, replicas = str(environment.replica), str(environment.replicas)
+    directory = {}
+    if environment.checkpoint is not None:
+        # For programs that read no JSON.
+        directory = {PREFIX + "CHECKPOINT_DIRECTORY": environment.checkpoint.directory}
     return {
         **inherited,
-        "RANK": str(environment.rank(local_rank)),
+        **directory,
+        "RANK": rank,
+        "ROLE_RANK": rank,
         "LOCAL_RANK": str(local_rank),
-        "WORLD_SIZE": str(environment.world_size),
+        "WORLD_SIZE": world_size,
+        "ROLE_WORLD_SIZE": world_size,
         "LOCAL_WORLD_SIZE": str(environment.procs_per_replica),
-        "GROUP_RANK": str(environment.replica),
+        "GROUP_RANK": replica,
+        "NODE_RANK": replica,
+        "GROUP_WORLD_SIZE": replicas,
+        "ROLE_NAME": "default",
         "MASTER_ADDR": environment.addresses.of(0),
-        "MASTER_PORT": str(environment.addresses.master_port),
+        "MASTER_PORT": str(environment.addresses.master_port(generation)),
+        "TORCHELASTIC_RUN_ID": environment.job,
+        # 0 in the first generation only: whoever reads it wants to know that.
+        "TORCHELASTIC_RESTART_COUNT": str(generation.epoch + generation.attempt),
+        "TORCHELASTIC_MAX_RESTARTS": str(environment.max_restarts),
+        # Rank 0 has the store; an agent's own would be the alternative.
+        "TORCHELASTIC_USE_AGENT_STORE": "False",
     }

@@ -3,7 +3,7 @@
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from ringtrain.agent import liveness, memory, termination
 from ringtrain.agent.beats import BeatFilter
@@ -15,6 +15,7 @@ from ringtrain.contract.exit_codes import ExitCode
 from ringtrain.contract.generation import Generation
 from ringtrain.contract.messages import (
     Beat,
+    Broken,
     Done,
     Down,
     Enter,
@@ -26,7 +27,9 @@ from ringtrain.contract.messages import (
     Message,
     Refused,
     Report,
+    Start,
     Stop,
+    Unstarted,
     Up,
 )
 from ringtrain.contract.phases import Phase
@@ -37,13 +40,14 @@ _logger = logging.getLogger(__name__)
 
 
 class Replica:
-    """What the agent knows. `send` passes a message to the coordinator (False: there is none), `end` is called when
-    the replica has to end."""
+    """What the agent knows. `send` passes a message to the coordinator (False: there is none), `start` is to start the
+    process of a rank, for a generation, and to call `watch` then, and `end` is called when the replica has to end."""
 
     def __init__(
         self,
         environment: ReplicaEnvironment,
         send: Callable[[Message], bool],
+        start: Callable[[int, Generation], None],
         end: Callable[[TerminationMessage], None],
     ) -> None:
         self.environment = environment
@@ -54,11 +58,14 @@ class Replica:
         """Whether the ranks were asked to end."""
         self.generations_entered = 0
         self._send = send
+        self._start = start
         self._end = end
         self._known_epoch = environment.epoch
         self._processes: dict[int, RankProcess] = {}
-        self._records: dict[int, RankRecord] = {}
-        self._beats: dict[int, BeatFilter] = {}
+        """The latest of each rank that had one."""
+        ranks = tuple(map(environment.rank, range(environment.procs_per_replica)))
+        self._records = {rank: _before_start(environment, rank) for rank in ranks}
+        self._beats = {rank: BeatFilter() for rank in ranks}
         self._unsent: deque[Report] = deque(maxlen=_UNSENT_REPORTS)
         self._oom_kills = memory.oom_kills()
 
@@ -69,19 +76,30 @@ class Replica:
     def verdict(self) -> Verdict:
         return liveness.verdict(self.records, self.environment.timeouts, time.monotonic())
 
+    def start_built_in(self) -> None:
+        """Starts the ranks of the built-in trainer at once; commands wait for the coordinator's word."""
+        if not self.environment.command:
+            for rank in self._records:
+                self._start(rank, Generation(self.environment.epoch, 0))
+
     async def watch(self, process: RankProcess) -> None:
         """Serves a rank until it has ended."""
+        self.begun(process)
+        exit_code = await process.run(self.heard)
+        self.ended(process.rank, exit_code)
+
+    def begun(self, process: RankProcess) -> None:
+        """A rank's process was started."""
         rank = process.rank
         self._processes[rank] = process
-        self._beats[rank] = BeatFilter()
-        self._records[rank] = RankRecord(
-            rank=rank, pid=process.child.pid, judged=not self.environment.command, beat_at=time.monotonic()
-        )
-        exit_code = await process.run(self.heard)
-        self._rank_ended(rank, exit_code)
+        self._records[rank] = self._records[rank].begun(process.child.pid, time.monotonic())
+        if self.stopping or self._records[rank].is_leaving:
+            process.child.kill()
 
     def heard(self, message: Up) -> None:
         """From a rank."""
+        if self._records[message.rank].is_leaving:
+            return
         now = time.monotonic()
         self._records[message.rank] = self._records[message.rank].sent(message, now)
         beats = self._beats[message.rank]
@@ -108,45 +126,58 @@ class Replica:
             job=self.environment.job,
             replica=self.environment.replica,
             epoch=self.environment.epoch,
-            ranks=tuple(map(self.environment.rank, range(self.environment.procs_per_replica))),
+            ranks=tuple(self._records),
             known_epoch=self._known_epoch,
         )
         unsent = list(self._unsent)
         self._unsent.clear()
-        return [hello, *(record.standing for record in self.records if record.standing is not None), *unsent]
+        standing = (record.standing for record in self.records if not record.is_leaving)
+        return [hello, *(message for message in standing if message is not None), *unsent]
 
     def received(self, message: Down) -> None:
         """From the coordinator."""
         match message:
             case JobReported():
                 self.report = message.report
+                self._records = {rank: record.told(message) for rank, record in self._records.items()}
                 return
             case Refused():
                 self._end(termination.of_code(ExitCode.STALE, f"refused by the coordinator: {message.reason}"))
                 return
+            case Start():
+                self._start_waiting(message)
+                return
             case Enter():
-                self._known_epoch = max(self._known_epoch, Generation.parse(message.generation).epoch)
+                self._know_of(message.generation)
                 self.generations_entered += 1
             case Leave():
                 _logger.info("leaving generation %s: %s", message.generation, message.reason)
+                if message.blamed in self._records and self._records[message.blamed].failed:
+                    self._end(self._why_ended(self._records[message.blamed]))
+                    return
             case Finished():
                 self.finished = True
-        self._tell(self._processes, message)
+        for rank in self._records:
+            self._tell(rank, message)
         self._end_if_all_ended()
 
     def coordinator_lost(self, reason: str) -> None:
         """Every rank leaves its generation: nobody would tell it of further losses."""
         for rank, record in self._records.items():
-            if record.generation is not None:
-                self._tell([rank], Leave(generation=record.generation, reason=f"the coordinator is lost: {reason}"))
+            if record.generation is not None and not self.finished:
+                self._tell(rank, Leave(generation=record.generation, reason=f"the coordinator is lost: {reason}"))
 
     def stop(self, reason: str) -> None:
-        """Asks every rank to end. Those that cannot hear it yet, or have nothing to save yet, get a SIGTERM."""
+        """Asks every rank to end. Those that cannot hear it (yet), or have nothing to save yet, get a SIGTERM."""
         self.stopping = True
-        self._tell(self._processes, Stop(reason=reason))
         for rank, record in self._records.items():
-            if record.phase is Phase.STARTING:
-                self._processes[rank].child.terminate()
+            self._tell(rank, Stop(reason=reason))
+            if not record.running or (record.judged and record.phase is not Phase.STARTING):
+                continue
+            if record.generation is not None:
+                # Peers without sessions fail with it: they must not take their failures for the cause.
+                self._send(Broken(rank=rank, generation=record.generation, reason=reason))
+            self._processes[rank].child.terminate()
         self._end_if_all_ended()
 
     def kill(self) -> None:
@@ -155,29 +186,59 @@ class Replica:
         for process in self._processes.values():
             process.child.kill()
 
-    def _tell(self, ranks: Iterable[int], message: Down) -> None:
-        for rank in ranks:
-            self._records[rank] = self._records[rank].told(message)
-            self._processes[rank].send(message)
+    def _start_waiting(self, message: Start) -> None:
+        self._know_of(message.generation)
+        for rank, record in self._records.items():
+            if record.waits_for_start and not self.stopping:
+                self._records[rank] = record.told(message)
+                self._start(rank, Generation.parse(message.generation))
 
-    def _rank_ended(self, rank: int, exit_code: int) -> None:
-        record = self._records[rank] = self._records[rank].ended(exit_code)
-        if exit_code == 0 and isinstance(record.standing, Done):
+    def _know_of(self, generation: str) -> None:
+        self._known_epoch = max(self._known_epoch, Generation.parse(generation).epoch)
+
+    def _tell(self, rank: int, message: Down) -> None:
+        before = self._records[rank]
+        if isinstance(message, Leave) and self.stopping and not before.judged:
+            # It has its time to end by itself.
+            return
+        record = self._records[rank] = before.told(message)
+        if rank in self._processes:
+            self._processes[rank].send(message)
+            if record.is_leaving and record.running:
+                self._processes[rank].child.kill()
+        if record.waits_for_start and not before.waits_for_start and record.standing is not None:
             self._send(record.standing)
+
+    def ended(self, rank: int, exit_code: int) -> None:
+        """A rank's process has ended."""
+        record = self._records[rank] = self._records[rank].ended(exit_code)
+        news = record.standing
+        if isinstance(news, Unstarted) or (exit_code == 0 and isinstance(news, Done)):
+            self._send(news)
         elif self.finished and not self.environment.command:
             if exit_code != 0:
                 _logger.warning("rank %d ended with exit code %d after the job was done", rank, exit_code)
         elif not self.stopping and not (self.finished and exit_code == 0):
-            message = termination.of_rank(record, memory.oom_kills() > self._oom_kills)
+            message = self._why_ended(record)
             if record.failing is None:
                 self._send(Failing(rank=rank, exit_code=message.exit_code, message=message.message))
-            self._end(message)
+            # Without a session it may have failed because a peer did: the coordinator knows who was first.
+            if record.judged:
+                self._end(message)
         self._end_if_all_ended()
 
+    def _why_ended(self, record: RankRecord) -> TerminationMessage:
+        return termination.of_rank(record, memory.oom_kills() > self._oom_kills)
+
     def _end_if_all_ended(self) -> None:
-        if any(record.exit_code is None for record in self._records.values()):
+        if any(record.running for record in self._records.values()):
             return
         if self.finished:
             self._end(termination.of_done(self.records, self.report))
         elif self.stopping:
             self._end(termination.of_code(ExitCode.PREEMPTED, "the replica was asked to stop"))
+
+
+def _before_start(environment: ReplicaEnvironment, rank: int) -> RankRecord:
+    now = time.monotonic()
+    return RankRecord.of_command(rank, now) if environment.command else RankRecord(rank=rank, judged=True, beat_at=now)

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from pydantic import ValidationError
 
+from ringtrain.contract.mesh import Mesh
 from ringtrain.contract.model import ContractModel
 
 FILE_NAME = "manifest.json"
@@ -15,13 +16,6 @@ _CHECKSUM = "checksum"
 
 class DamagedManifest(ValueError):
     """The manifest's text is torn, altered or of an unknown format."""
-
-
-class Mesh(ContractModel):
-    """How the ranks were arranged."""
-
-    data: int
-    pipeline: int = 1
 
 
 class ManifestFile(ContractModel):
@@ -35,14 +29,14 @@ class ManifestFile(ContractModel):
 
 
 class Manifest(ContractModel):
-    format_version: Literal[1] = 1
+    format_version: Literal[2] = 2
     job: str
     generation: str
     """EPOCH.ATTEMPT under which it was committed."""
     round: int
     """Rounds finished."""
-    world_size: int
     mesh: Mesh
+    """Of the ranks that wrote it."""
     created: datetime
     files: tuple[ManifestFile, ...]
 

@@ -9,8 +9,9 @@ import torch
 from ringtrain.checkpoint.tree import Tree
 
 
-def seed(value: int) -> None:
-    """Seeds Python's, NumPy's and torch's generators (those of all GPUs too)."""
+def seed(*numbers: int) -> None:
+    """Seeds Python's, NumPy's and torch's generators (those of all GPUs too) from `numbers`, all of which matter."""
+    value = int(numpy.random.SeedSequence(numbers).generate_state(1, numpy.uint64)[0])
     random.seed(value)
     numpy.random.seed(value % 2**32)
     torch.manual_seed(value)

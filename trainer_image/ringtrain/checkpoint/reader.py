@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ringtrain.checkpoint.assembly import Wanted, everything
 from ringtrain.checkpoint.directory import why_unusable
 from ringtrain.checkpoint.manifest import FILE_NAME, DamagedManifest, unseal
 from ringtrain.checkpoint.shard import DamagedFile
@@ -39,11 +40,14 @@ class Reader:
         self._session = session
         self._group = group
 
-    def load(self) -> Restored | None:
+    def load(self, wanted: Wanted = everything) -> Restored | None:
         """The newest checkpoint that is whole for every rank; None when the volume holds none.
 
-        A damaged one is passed over, and reported. Raises BadConfiguration when all are damaged: starting anew would
-        silently throw away what was trained; and when this rank could never save one. Raises OSError when rank 0
+        `wanted` says what this rank needs of the replicated state's tensor at a path, such as "model/head.weight". Some
+        rows of it come as a Piece; a tensor that is not needed is not read, and comes as Unread.
+
+        A damaged checkpoint is passed over, and reported. Raises BadConfiguration when all are damaged: starting anew
+        would silently throw away what was trained; and when this rank could never save one. Raises OSError when rank 0
         cannot list the volume for now.
         """
         unusable = why_unusable(self._root)
@@ -53,7 +57,7 @@ class Reader:
         for candidate in self._list():
             state = None
             if not candidate.problem:
-                own, state = self._read(candidate.name)
+                own, state = self._read(candidate.name, wanted)
                 candidate = _judged(candidate, self._group.all_gather_json(own))
             if state is not None and not candidate.problem:
                 self._report(damaged, candidate.round)
@@ -78,12 +82,12 @@ class Reader:
                 raise OSError(error.errno, message, str(self._root)) from error
         return [_Candidate(*fields) for fields in self._group.all_gather_json(own)[0]]
 
-    def _read(self, name: str) -> tuple[str, State | None]:
+    def _read(self, name: str, wanted: Wanted) -> tuple[str, State | None]:
         """(why it cannot be read or "", the state)"""
         directory = self._root / name
         try:
             manifest = unseal((directory / FILE_NAME).read_bytes())
-            return "", read_files(directory, manifest, self._group.rank, self._group.size, self._beat)
+            return "", read_files(directory, manifest, self._group.rank, self._group.mesh, self._beat, wanted)
         except OSError as error:
             return f"its manifest cannot be read: {error.strerror}", None
         except (DamagedManifest, DamagedFile) as error:

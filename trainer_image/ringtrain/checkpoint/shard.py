@@ -7,7 +7,8 @@ that checksum and heartbeats come along while it is written. The library reads i
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from safetensors import SafetensorError, safe_open
 from ringtrain.contract.messages import ShardFile
 
 _CHUNK = 16 << 20
-_DTYPES = {
+DTYPES = {
     torch.bool: "BOOL",
     torch.uint8: "U8",
     torch.int8: "I8",
@@ -29,6 +30,7 @@ _DTYPES = {
     torch.float32: "F32",
     torch.float64: "F64",
 }
+"""Those that can be saved, by their names in the format."""
 
 
 class DamagedFile(Exception):
@@ -58,15 +60,34 @@ def read(path: Path, size: int, sha256: str, beat: Callable[[], None]) -> tuple[
 
     Raises DamagedFile.
     """
+    with _opened(path, size, sha256, beat) as file:
+        tensors = {}
+        for name in file.keys():  # noqa: SIM118 - the library's object is no mapping
+            # A copy, for the library maps the file, and the file may be deleted while the tensor lives.
+            tensors[name] = file.get_tensor(name).clone()
+            beat()
+        return tensors, (file.metadata() or {}).get("text", "")
+
+
+def each(
+    path: Path, size: int, sha256: str, names: Iterable[str], beat: Callable[[], None]
+) -> Iterator[tuple[str, torch.Tensor]]:
+    """(name, tensor) of the tensors called so, once size and checksum are found right.
+
+    A tensor lies in the mapped file: copy what is to be kept before the next one. Raises DamagedFile.
+    """
+    with _opened(path, size, sha256, beat) as file:
+        for name in names:
+            yield name, file.get_tensor(name)
+            beat()
+
+
+@contextmanager
+def _opened(path: Path, size: int, sha256: str, beat: Callable[[], None]) -> Iterator[Any]:
     try:
         _verify(path, size, sha256, beat)
-        tensors = {}
         with safe_open(path, framework="pt") as file:
-            for name in file.keys():  # noqa: SIM118 - the library's object is no mapping
-                # A copy, for the library maps the file, and the file may be deleted while the tensor lives.
-                tensors[name] = file.get_tensor(name).clone()
-                beat()
-            return tensors, (file.metadata() or {}).get("text", "")
+            yield file
     except OSError as error:
         raise DamagedFile(f"file {path.name} cannot be read: {error.strerror or error}") from error
     except SafetensorError as error:
@@ -93,12 +114,12 @@ def _chunks(tensors: Mapping[str, torch.Tensor], text: str) -> Iterator[memoryvi
     offset = 0
     for name in names:
         tensor = tensors[name]
-        if tensor.dtype not in _DTYPES:
+        if tensor.dtype not in DTYPES:
             raise TypeError(
-                f"tensor {name} of {tensor.dtype} cannot be saved: expected one of {', '.join(map(str, _DTYPES))}"
+                f"tensor {name} of {tensor.dtype} cannot be saved: expected one of {', '.join(map(str, DTYPES))}"
             )
         end = offset + tensor.numel() * tensor.element_size()
-        header[name] = {"dtype": _DTYPES[tensor.dtype], "shape": list(tensor.shape), "data_offsets": [offset, end]}
+        header[name] = {"dtype": DTYPES[tensor.dtype], "shape": list(tensor.shape), "data_offsets": [offset, end]}
         offset = end
     encoded = json.dumps(header).encode()
     encoded += b" " * (-len(encoded) % 8)

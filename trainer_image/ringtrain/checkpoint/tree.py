@@ -1,32 +1,75 @@
 """Nested state as tensors by name plus JSON, so that loading never unpickles."""
 
 import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import reduce
 from typing import Any, TypeAlias
 
 import torch
 
 Tree: TypeAlias = Any
-"""None, bool, int, float, str, a tensor, or a list, tuple or dict (keys str or int) of these, nested at will."""
+"""None, bool, int, float, str, a tensor, a Piece, or a list, tuple or dict (keys str or int) of these, nested at will.
+Where not all of a checkpoint was read, Unread too."""
 
 _SCALARS = (type(None), bool, int, float, str)
 
 
-def flatten(tree: Tree) -> tuple[dict[str, torch.Tensor], str]:
+@dataclass(frozen=True, slots=True, eq=False)
+class Piece:
+    """Some rows of a tensor: those from `offset` along its first dimension."""
+
+    tensor: torch.Tensor
+    """The rows, perhaps none; at least one dimension."""
+    offset: int
+    total: int
+    """Rows of the whole tensor."""
+
+    def __post_init__(self) -> None:
+        if not (self.tensor.dim() and 0 <= self.offset <= self.total - len(self.tensor)):
+            raise ValueError(
+                f"a tensor of shape {tuple(self.tensor.shape)} cannot be rows from {self.offset} of {self.total} rows"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """A whole tensor that the checkpoint holds, and that was not asked for."""
+
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+
+
+def rows(leaf: torch.Tensor | Piece) -> torch.Tensor:
+    """What of a tensor is here: all of it, or the rows of a Piece."""
+    return leaf.tensor if isinstance(leaf, Piece) else leaf
+
+
+def flatten(tree: Tree) -> tuple[dict[str, torch.Tensor | Piece], str]:
     """The tensors of `tree` by path ("optimizer/state/0/exp_avg"), and JSON that holds everything else.
 
     Raises TypeError, naming the path, for a value that is none of `Tree`'s, or for two tensors of one path.
     """
-    tensors: dict[str, torch.Tensor] = {}
+    tensors: dict[str, torch.Tensor | Piece] = {}
     return tensors, json.dumps(_encode(tree, "", tensors), separators=(",", ":"))
 
 
-def unflatten(tensors: dict[str, torch.Tensor], structure: str) -> Tree:
+def unflatten(tensors: Mapping[str, torch.Tensor | Piece | Unread], structure: str) -> Tree:
     """What `flatten` took. Raises KeyError when a tensor is missing, ValueError when `structure` is not its JSON."""
     return _decode(json.loads(structure), tensors)
 
 
-def _encode(value: Tree, path: str, tensors: dict[str, torch.Tensor]) -> Any:
-    if isinstance(value, torch.Tensor):
+def merge(structures: Iterable[str]) -> str:
+    """The JSON of the one tree whose parts `flatten` took: dicts join, other values must be the same in all parts.
+
+    Raises ValueError, naming the path, when they are not.
+    """
+    merged = reduce(lambda one, other: _merged(one, other, ""), map(json.loads, structures))
+    return json.dumps(merged, separators=(",", ":"))
+
+
+def _encode(value: Tree, path: str, tensors: dict[str, torch.Tensor | Piece]) -> Any:
+    if isinstance(value, torch.Tensor | Piece):
         if path in tensors:
             raise TypeError(f"state has two tensors at {path!r}: use keys that differ as text")
         tensors[path] = value
@@ -34,20 +77,19 @@ def _encode(value: Tree, path: str, tensors: dict[str, torch.Tensor]) -> Any:
     # By exact type: a bool is an int, and a NumPy float is a float whose JSON would lose its type.
     if type(value) in _SCALARS:
         return value
-    prefix = f"{path}/" if path else ""
     if type(value) in (list, tuple):
-        return [type(value).__name__, *(_encode(item, f"{prefix}{i}", tensors) for i, item in enumerate(value))]
+        return [type(value).__name__, *(_encode(item, _below(path, i), tensors) for i, item in enumerate(value))]
     if isinstance(value, dict):
         for key in value:
             if type(key) not in (str, int):
                 raise TypeError(
                     f"state has a key of type {type(key).__name__} at {path or 'its top'}: expected str or int"
                 )
-        return ["dict", *([key, _encode(item, f"{prefix}{key}", tensors)] for key, item in value.items())]
+        return ["dict", *([key, _encode(item, _below(path, key), tensors)] for key, item in value.items())]
     raise TypeError(f"state has a {type(value).__name__} at {path or 'its top'}: only tensors and plain data are saved")
 
 
-def _decode(value: Any, tensors: dict[str, torch.Tensor]) -> Tree:
+def _decode(value: Any, tensors: Mapping[str, torch.Tensor | Piece | Unread]) -> Tree:
     if not isinstance(value, list):
         return value
     kind, *items = value
@@ -61,3 +103,19 @@ def _decode(value: Any, tensors: dict[str, torch.Tensor]) -> Tree:
     if kind == "tuple":
         return tuple(decoded)
     raise ValueError(f"unknown kind {kind!r} in a checkpoint's structure")
+
+
+def _merged(one: Any, other: Any, path: str) -> Any:
+    if isinstance(one, list) and isinstance(other, list) and one[0] == other[0] == "dict":
+        items = dict(one[1:])
+        for key, value in other[1:]:
+            items[key] = _merged(items[key], value, _below(path, key)) if key in items else value
+        return ["dict", *([key, value] for key, value in items.items())]
+    # As text: NaN is the same as NaN, and 1 is not 1.0.
+    if json.dumps(one) != json.dumps(other):
+        raise ValueError(f"parts of the state differ at {path or 'its top'}")
+    return one
+
+
+def _below(path: str, key: str | int) -> str:
+    return f"{path}/{key}" if path else str(key)

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ringtrain.checkpoint.manifest import FILE_NAME, DamagedManifest, Manifest, ManifestFile, Mesh, seal, unseal
+from ringtrain.checkpoint.manifest import FILE_NAME, DamagedManifest, Manifest, ManifestFile, seal, unseal
 from ringtrain.checkpoint.names import CheckpointName
 from ringtrain.contract.generation import Generation
+from ringtrain.contract.mesh import Mesh
 from ringtrain.contract.messages import ShardFile
 
 
@@ -52,13 +53,13 @@ def commit(
     generation: Generation,
     round: int,
     shards: Mapping[int, Sequence[ShardFile]],
-    world_size: int,
+    mesh: Mesh,
     *,
     job: str,
 ) -> Path:
     """Turns the staging directory into a checkpoint and returns its directory.
 
-    `shards` holds the flushed files of every rank, 0..world_size-1 (a rank may have none). Raises CommitRefused when a
+    `shards` holds the flushed files of every rank of `mesh` (a rank may have none). Raises CommitRefused when a
     higher generation has committed, when a rank's entry is missing, or when a file is absent or has another size;
     OSError when the volume refuses. The staging directory then stays without a manifest.
     """
@@ -69,10 +70,9 @@ def commit(
         job=job,
         generation=str(generation),
         round=round,
-        world_size=world_size,
-        mesh=Mesh(data=world_size),
+        mesh=mesh,
         created=datetime.now(UTC),
-        files=_checked_files(source, shards, world_size),
+        files=_checked_files(source, shards, mesh.size),
     )
     try:
         with (source / FILE_NAME).open("xb") as file:

@@ -1,6 +1,7 @@
 """A rank's part in saving a checkpoint."""
 
 import contextlib
+from collections.abc import Sequence
 from pathlib import Path
 
 from ringtrain.checkpoint.manifest import FILE_NAME
@@ -14,11 +15,13 @@ from ringtrain.runtime.session import Session
 class Writer:
     """Saves checkpoints of one generation. A volume that refuses costs the checkpoint, never the training."""
 
-    def __init__(self, root: Path, session: Session, generation: Generation, world_size: int) -> None:
+    def __init__(self, root: Path, session: Session, generation: Generation, holders: Sequence[int]) -> None:
+        """`holders` are the ranks whose replicated state is the same as this one's, itself among them, in an order that
+        is the same for all of them: all ranks of a data-parallel job, the twins of a pipeline's stage."""
         self._root = root
         self._session = session
         self._generation = generation
-        self._world_size = world_size
+        self._holders = holders
 
     def save(self, round: int, state: State) -> str:
         """Writes this rank's part and waits for the commit: all ranks must save the same round.
@@ -28,7 +31,7 @@ class Writer:
         directory = None
         try:
             directory = staging(self._root, self._generation, round)
-            files = write_files(directory, state, self._session.rank, self._world_size, self._beat)
+            files = write_files(directory, state, self._session.rank, self._holders, self._beat)
             sync_directory(directory)
         except OSError as error:
             self._clean(directory)

@@ -1,5 +1,7 @@
 """One bucket of gradients on its way through the engine."""
 
+from collections.abc import Mapping, Sequence
+
 import torch
 from torch import Tensor
 
@@ -33,7 +35,7 @@ class BucketSum:
         self._segments = tuple(cut.segments(len(self.buffer)))
         feeds_back = codecs.keep is not None and not bucket.exact and machines > 1
         lengths = [segment.numel // topology.processes for segment in self._segments] if feeds_back else []
-        self.residuals = [torch.zeros(length) for length in lengths]
+        self.residuals = [torch.zeros(length, device=device) for length in lengths]
         """What encoding has lost of each segment, float32; none without error feedback."""
 
     def part(self, part: Slice) -> Tensor:
@@ -72,3 +74,31 @@ class BucketSum:
     def _view(self, number: int) -> Tensor:
         segment = self._segments[number]
         return self.buffer[segment.offset : segment.offset + segment.numel]
+
+
+def residuals(sums: Sequence[BucketSum]) -> dict[str, Tensor]:
+    """What encoding has lost so far, by the place of its bucket and segment; the living tensors, float32."""
+    return {
+        f"{index}.{number}": residual
+        for index, each in enumerate(sums)
+        for number, residual in enumerate(each.residuals)
+    }
+
+
+def load_residuals(sums: Sequence[BucketSum], saved: Mapping[str, Tensor]) -> bool:
+    """Goes on with what `residuals` gave. False when they are of another layout, and nothing is taken."""
+    own = residuals(sums)
+    if {name: t.shape for name, t in own.items()} != {name: t.shape for name, t in saved.items()}:
+        return False
+    for name, residual in own.items():
+        residual.copy_(saved[name])
+    return True
+
+
+def rescale_residuals(sums: Sequence[BucketSum], factor: float) -> None:
+    """Gradients are `factor` times as large from now on; 0 forgets what was lost, whatever it is."""
+    for residual in residuals(sums).values():
+        if factor == 0:
+            residual.zero_()
+        else:
+            residual.mul_(factor)

@@ -10,6 +10,8 @@ from itertools import pairwise
 import torch
 from torch import nn
 
+from ringtrain.comm.local import is_sharded, local
+
 SMALL_VALUES = 1024
 """Parameters of fewer values are not compressed (as torch_cgx does)."""
 ALIGNMENT = 128
@@ -23,16 +25,20 @@ TAIL = 4
 class ParameterInfo:
     name: str
     shape: tuple[int, ...]
+    """Of the whole parameter."""
     dtype: torch.dtype
+    rows: int | None = None
+    """How many of them this rank holds when it is sharded; else None."""
 
     @property
     def numel(self) -> int:
-        return math.prod(self.shape)
+        """What this rank holds."""
+        return math.prod(self.shape) if self.rows is None else self.rows * math.prod(self.shape[1:])
 
     @property
     def exact(self) -> bool:
         """It is never compressed: vectors (norms, biases) and small matrices are sensitive, and weigh little."""
-        return len(self.shape) < 2 or self.numel < SMALL_VALUES
+        return len(self.shape) < 2 or math.prod(self.shape) < SMALL_VALUES
 
     @property
     def bytes(self) -> int:
@@ -72,7 +78,12 @@ class Bucket:
 def parameter_infos(model: nn.Module) -> tuple[ParameterInfo, ...]:
     """The parameters that get gradients, each once, in the model's order."""
     return tuple(
-        ParameterInfo(name, tuple(parameter.shape), parameter.dtype)
+        ParameterInfo(
+            name,
+            tuple(parameter.shape),
+            parameter.dtype,
+            len(local(parameter)) if is_sharded(parameter) else None,
+        )
         for name, parameter in model.named_parameters()
         if parameter.requires_grad
     )

@@ -10,7 +10,7 @@ from ringtrain.contract.communication import CommunicationConfig
 def fabric_plan(config: CommunicationConfig, topology: Topology, device: torch.device) -> Plan:
     return Plan(
         topology=topology,
-        algorithm=config.algorithm_on(len(topology.machines)),
+        algorithm=config.chosen_algorithm,
         intra="nccl" if device.type == "cuda" and config.intra != "gloo" else "gloo",
         inter=config.inter,
     )

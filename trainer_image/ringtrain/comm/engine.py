@@ -2,9 +2,8 @@
 
 import queue
 import threading
-import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -37,15 +36,13 @@ class Task:
 class Ticket:
     """Tasks that were submitted together."""
 
-    def __init__(self, tasks: int, then: Callable[[Exception | None], None] | None) -> None:
+    def __init__(self, tasks: int) -> None:
         self._missing = tasks
-        self._then = then
         self._lock = threading.Lock()
         self._ended = threading.Event()
         self._failure: Exception | None = None
-        self._over = tasks == 0
-        if self._over:
-            self._end(None)
+        if tasks == 0:
+            self._ended.set()
 
     def done(self) -> bool:
         return self._ended.is_set()
@@ -59,15 +56,10 @@ class Ticket:
     def task_ended(self, failure: Exception | None) -> None:
         with self._lock:
             self._missing -= 1
-            if self._over or (self._missing > 0 and failure is None):
+            if self._ended.is_set() or (self._missing > 0 and failure is None):
                 return
-            self._over, self._failure = True, failure
-        self._end(failure)
-
-    def _end(self, failure: Exception | None) -> None:
-        if self._then is not None:
-            self._then(failure)
-        self._ended.set()
+            self._failure = failure
+            self._ended.set()
 
 
 class Engine:
@@ -75,7 +67,8 @@ class Engine:
     the order of submission: so all ranks, which submit the same tasks in the same order, do the same in each lane, in
     whatever order lanes advance.
 
-    After a failure nothing is summed any more: every ticket raises it.
+    After a failure nothing is summed any more: every ticket raises the first one. Lanes are abandoned then, for a lane
+    that went on would take a peer's next message for the one that it missed.
     """
 
     def __init__(self, fabric: Fabric, meter: Meter) -> None:
@@ -85,6 +78,7 @@ class Engine:
         self._meter = meter
         self._queues: list[queue.SimpleQueue[tuple[Task, Ticket] | None]] = [queue.SimpleQueue() for _ in lanes]
         self._given = [0] * len(lanes)
+        self._lock = threading.Lock()
         self._failure: Exception | None = None
         self._threads = [
             threading.Thread(target=self._work, args=pair, name=f"ringtrain-lane-{index}", daemon=True)
@@ -93,44 +87,56 @@ class Engine:
         for thread in self._threads:
             thread.start()
 
-    def submit(self, tasks: Sequence[Task], then: Callable[[Exception | None], None] | None = None) -> Ticket:
-        """`then` is called in an engine's thread when all is summed, or with what went wrong."""
-        ticket = Ticket(len(tasks), then)
-        for task in tasks:
-            lane = self._given.index(min(self._given))
-            self._given[lane] += task.segment.numel()
-            self._queues[lane].put((task, ticket))
+    def submit(self, tasks: Sequence[Task]) -> Ticket:
+        """Its ticket raises RuntimeError when the engine was closed."""
+        ticket = Ticket(len(tasks))
+        with self._lock:
+            for task in tasks:
+                if self._failure is not None:
+                    ticket.task_ended(self._failure)
+                    continue
+                lane = self._given.index(min(self._given))
+                self._given[lane] += task.segment.numel()
+                self._queues[lane].put((task, ticket))
         return ticket
 
-    def abandon(self) -> None:
-        """What is being summed is lost, and nothing is summed any more. From any thread."""
-        self._fabric.abandon()
-
     def close(self) -> None:
-        """Abandons, ends all threads, and drops the connections. Never waits for a peer. Harmless when done again."""
-        self.abandon()
+        """What is being summed is lost. Ends all threads, and drops the connections. Never waits for a peer. Harmless
+        when done again."""
+        self._fail(RuntimeError("this engine was closed: the generation of its group is over"))
         for tasks in self._queues:
             tasks.put(None)
         for thread in self._threads:
             thread.join()
         self._fabric.drop()
 
+    def _fail(self, failure: Exception) -> None:
+        with self._lock:
+            self._failure = self._failure or failure
+        self._fabric.abandon()
+
     def _work(self, lane: Lane, tasks: "queue.SimpleQueue[tuple[Task, Ticket] | None]") -> None:
         while (item := tasks.get()) is not None:
             task, ticket = item
             if self._failure is None:
-                self._failure = self._all_reduce(lane, task)
+                try:
+                    self._all_reduce(lane, task)
+                except Exception as error:
+                    self._fail(_told(error))
             ticket.task_ended(self._failure)
 
-    def _all_reduce(self, lane: Lane, task: Task) -> Exception | None:
-        """What went wrong: without its traceback, whose frames would keep connections open."""
-        began = time.monotonic()
-        try:
-            messages = Messages(task.codec, task.residual, task.keep)
+    def _all_reduce(self, lane: Lane, task: Task) -> None:
+        messages = Messages(task.codec, task.residual, task.keep)
+        with self._meter.summing():
             traffic = lane.all_reduce(task.segment, task.scale, messages, task.ready)
-        except (PeerLost, Abandoned) as error:
-            return PeerLost(str(error) or "the generation was left")
-        except Exception:  # A fault of ours: told with all that is known.
-            return RuntimeError(f"communication failed:\n{traceback.format_exc()}")
-        self._meter.summed(traffic, began, time.monotonic())
-        return None
+        self._meter.summed(traffic)
+
+
+def _told(error: Exception) -> Exception:
+    """As the training thread is told: without the traceback, whose frames would keep connections open."""
+    if isinstance(error, PeerLost | Abandoned):
+        return PeerLost(str(error) or "the generation was left")
+    # A fault of ours: told with all that is known. Want of memory has an exit code of its own.
+    kinds = (torch.OutOfMemoryError, MemoryError)
+    kind = next((kind for kind in kinds if isinstance(error, kind)), RuntimeError)
+    return kind("communication failed:\n" + "".join(traceback.format_exception(error)))

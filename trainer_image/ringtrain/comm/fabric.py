@@ -62,9 +62,16 @@ class Fabric:
 
 
 def connect(
-    plan: Plan, rank: int, device: torch.device, store: Store, factory: GlooFactory, abandoned: threading.Event
+    plan: Plan,
+    rank: int,
+    world_size: int,
+    device: torch.device,
+    store: Store,
+    factory: GlooFactory,
+    abandoned: threading.Event,
 ) -> Fabric:
-    """Meets all ranks of the plan's topology, who must be doing the same. Blocks; may end soon once `abandoned` is set.
+    """Meets all ranks of the plan's topology, while all others meet those of theirs: what they have in common is the
+    store and MPI. Blocks; may end soon once `abandoned` is set.
 
     Raises RuntimeError when one does not come; and what `mpi_world.enter` raises.
     """
@@ -77,7 +84,7 @@ def connect(
     if plan.inter == "mpi":
         mpi_world.load()
         if len(topology.machines) > 1:
-            world = mpi_world.enter(factory, PrefixStore("mpi", store), rank, topology.size, factory.address, check)
+            world = mpi_world.enter(factory, PrefixStore("mpi", store), rank, world_size, factory.address, check)
 
     def gloo(name: str, members: Sequence[int]) -> ProcessGroupGloo:
         return factory.connect(PrefixStore(name, store), members.index(rank), len(members))
@@ -86,7 +93,7 @@ def connect(
         intra = _intra(plan, rank, device, store, gloo, f"lane{index}/machine{neighbors[0]}", fabric)
         inter: Transport | None = None
         if len(twins) > 1:
-            place = f"lane{index}/place{neighbors.index(rank)}"
+            place = f"lane{index}/twins{twins[0]}"
             if world is not None:
                 inter = world.connect(place, twins, check)
             else:

@@ -59,7 +59,12 @@ def use(factory: GlooFactory | None) -> None:
         dist.Backend.register_backend(BACKEND, _create, extended_api=True, devices=["cpu"])
 
 
-def _create(options: Any, _backend_options: object) -> ProcessGroupGloo:
+def in_use() -> GlooFactory:
+    """Raises RuntimeError when there is none."""
     if _factory is None:
-        raise RuntimeError(f"backend {BACKEND} serves only groups formed by ringtrain.comm.group.form_group")
-    return _factory.create(options.store, options.group_rank, options.group_size)
+        raise RuntimeError("Ringtrain's backends serve only groups formed by ringtrain.comm.group.form_group")
+    return _factory
+
+
+def _create(options: Any, _backend_options: object) -> ProcessGroupGloo:
+    return in_use().create(options.store, options.group_rank, options.group_size)

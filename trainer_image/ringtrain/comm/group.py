@@ -5,6 +5,7 @@ import json
 import sys
 import threading
 import time
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any, Literal
 
@@ -14,15 +15,17 @@ from torch import Tensor
 from torch._C._distributed_c10d import PrefixStore, Store
 from torch.distributed import ReduceOp
 
-from ringtrain.comm import gloo, reaper
+from ringtrain.comm import gloo, pipe, reaper, shards
 from ringtrain.comm.address import own_address
 from ringtrain.comm.engine import Engine
 from ringtrain.comm.errors import PeerLost
 from ringtrain.comm.fabric import Plan, connect
 from ringtrain.comm.meter import Meter
+from ringtrain.comm.polled import PolledGroup
 from ringtrain.comm.polling import Poll, poll_until, run_polled
 from ringtrain.comm.rendezvous import Attempt
 from ringtrain.comm.topology import Topology
+from ringtrain.contract.mesh import Mesh
 
 _ADDRESS_SECONDS = 30.0
 _ABORT_SECONDS = 30.0
@@ -68,10 +71,14 @@ class Group:
     then the group must be destroyed. Raises PeerLost when a collective fails by itself.
     """
 
-    def __init__(self, factory: gloo.GlooFactory, store: Store, device: torch.device, processes: int) -> None:
+    def __init__(
+        self, factory: gloo.GlooFactory, store: Store, device: torch.device, processes: int, mesh: Mesh
+    ) -> None:
         self.rank = dist.get_rank()
         self.size = dist.get_world_size()
-        self.topology = Topology.dense(self.size, processes)
+        self.mesh = mesh
+        self.topology = Topology.of(mesh.twins(self.rank), processes)
+        """Of the ranks that hold the same part of the model: those whose gradients are summed."""
         self.device = device
         """Where gradients live and are reduced: by Gloo on cpu, by NCCL on cuda."""
         self.backend: Literal["gloo", "nccl"] = "nccl" if device.type == "cuda" else "gloo"
@@ -80,10 +87,11 @@ class Group:
         self._store = store
         self._engines: list[Engine] = []
         self._process_group = dist.group.WORLD
+        self._copy: dist.ProcessGroup | None = None
         self._pending: set[Collective] = set()
 
     def start_engine(self, plan: Plan, meter: Meter) -> Engine:
-        """Connects lanes, with all ranks of the plan's topology, and starts an engine on them; it ends with the group.
+        """Connects lanes, while all ranks do, and starts an engine on them; it ends with the group.
 
         Raises PeerLost when some rank does not come, or what polling raises.
         """
@@ -92,7 +100,7 @@ class Group:
         failure = ""
         try:
             fabric = run_polled(
-                lambda abandoned: connect(plan, self.rank, self.device, store, self._factory, abandoned),
+                lambda abandoned: connect(plan, self.rank, self.size, self.device, store, self._factory, abandoned),
                 self.poll,
                 "ringtrain-connect-lanes",
             )
@@ -102,6 +110,32 @@ class Group:
             raise PeerLost(f"lanes between {self.size} ranks did not connect: {failure}")
         self._engines.append(Engine(fabric, meter))
         return self._engines[-1]
+
+    def pipe(self) -> dist.ProcessGroup:
+        """This rank's pipeline, for torch.distributed.pipelining. At its first call, all of its ranks connect.
+
+        Raises PeerLost when one does not come, or what polling raises.
+        """
+        return self._connected(pipe.new_group)
+
+    def shards(self) -> dist.ProcessGroup:
+        """The ranks that share out parameters with this one, for FSDP2. At its first call, all of them connect.
+
+        Raises PeerLost when one does not come, or what polling raises.
+        """
+        return self._connected(shards.new_group)
+
+    def _connected(self, connect: Callable[[Sequence[int], torch.device], dist.ProcessGroup]) -> dist.ProcessGroup:
+        self._alive()
+        ranks, failure = self.mesh.copy_ranks(self.rank), ""
+        if self._copy is None:
+            try:
+                self._copy = connect(ranks, self.device)
+            except RuntimeError as error:
+                failure = str(error)
+        if self._copy is None:
+            raise PeerLost(f"ranks {ranks}, which hold a copy of the model together, did not connect: {failure}")
+        return self._copy
 
     def start_all_reduce(self, tensor: Tensor, op: Any = ReduceOp.SUM) -> Collective:
         """Starts to reduce `tensor`, any shape, in place over all ranks."""
@@ -161,7 +195,11 @@ class Group:
             work, tensors = collective.release()
             works += [work] if work is not None else []
             references += tensors
-        self._process_group = None
+        if isinstance(self._copy, PolledGroup):
+            copy_works, copy_references = self._copy.release()
+            works += copy_works
+            references += copy_references
+        self._process_group = self._copy = None
         self._pending.clear()
         self._factory.made.clear()
         if self.backend == "nccl":
@@ -197,10 +235,12 @@ def form_group(
     timeout: timedelta,
     poll: Poll,
     processes: int = 1,
+    mesh: Mesh | None = None,
 ) -> Group:
     """Meets all members of `generation` at the store and connects to them from `address`, this replica's own.
 
-    `address` is a host name or an IP address. Each replica has `processes` ranks. `timeout` bounds the forming and
+    `address` is a host name or an IP address. Each replica has `processes` ranks; `mesh` is
+    data parallel alone when absent. `timeout` bounds the forming and
     every collective; it can be long, since broken memberships are noticed by `poll`, not by it. On cuda, the current
     device must be set. Raises what `poll` raises, and PeerLost when not all members are there in time; RuntimeError
     when the former group was not destroyed.
@@ -227,7 +267,7 @@ def form_group(
 
     _register(factory, store, rank, world_size, device)
     target = torch.device("cuda", torch.cuda.current_device()) if device == "cuda" else torch.device("cpu")
-    _current = Group(factory, store, target, processes)
+    _current = Group(factory, store, target, processes, mesh or Mesh(data=world_size))
     if device == "cuda":
         _connect_nccl(_current)
     return _current

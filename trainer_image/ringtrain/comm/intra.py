@@ -1,11 +1,13 @@
 """Inside one machine: each process gets the full-precision sum of a part, and later everybody gets all parts."""
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from ringtrain.comm.codec.codec import store
+from ringtrain.comm.collectives.stage import OnCpu, Stage
 from ringtrain.comm.transport.transport import Transport
 
 
@@ -16,12 +18,18 @@ class Intra(Protocol):
     @property
     def size(self) -> int: ...
 
-    def begin(self, ready: torch.cuda.Event | None) -> None:
-        """What follows waits for `ready`, on a GPU."""
+    @property
+    def stage(self) -> Stage:
+        """From where the processes' device is to where messages to other machines are sent."""
+        ...
+
+    def at_work(self, ready: torch.cuda.Event | None) -> AbstractContextManager[object]:
+        """What is done in it to segments and parts waits for `ready`, on a GPU, and for nothing else."""
         ...
 
     def reduce_scatter(self, segment: Tensor, scale: float) -> Tensor:
-        """This process's part of `scale` x the sum of all segments: float32, on the CPU. It may be `segment` itself."""
+        """This process's part of `scale` x the sum of all segments: float32, on the processes' device. It may be
+        `segment` itself."""
         ...
 
     def all_gather(self, part: Tensor, segment: Tensor) -> None:
@@ -37,9 +45,10 @@ class Alone:
     """The only process of its machine, on the CPU."""
 
     size = 1
+    stage = OnCpu()
 
-    def begin(self, ready: torch.cuda.Event | None) -> None:
-        pass
+    def at_work(self, ready: torch.cuda.Event | None) -> AbstractContextManager[object]:
+        return nullcontext(ready)
 
     def reduce_scatter(self, segment: Tensor, scale: float) -> Tensor:
         return segment.float() if scale == 1 else segment.float() * scale
@@ -55,12 +64,14 @@ class Alone:
 class OverTransport:
     """Over any transport, on the CPU. Sums are float32, in the order of ranks."""
 
+    stage = OnCpu()
+
     def __init__(self, transport: Transport) -> None:
         self.size = transport.size
         self._transport = transport
 
-    def begin(self, ready: torch.cuda.Event | None) -> None:
-        pass
+    def at_work(self, ready: torch.cuda.Event | None) -> AbstractContextManager[object]:
+        return nullcontext(ready)
 
     def reduce_scatter(self, segment: Tensor, scale: float) -> Tensor:
         parts = segment.float() if scale == 1 else segment.float() * scale

@@ -44,8 +44,12 @@ class Lane:
 
         Its length is a multiple of machines x processes x the codec's block. On a GPU, `ready` is when it is complete.
         """
+        messages.stage = self._intra.stage
+        with self._intra.at_work(ready):
+            return self._sum(segment, scale, messages)
+
+    def _sum(self, segment: Tensor, scale: float, messages: Messages) -> LaneTraffic:
         began = self._clock()
-        self._intra.begin(ready)
         part = self._intra.reduce_scatter(segment, scale)
         scattered = self._clock()
         sent = 0

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 
@@ -61,17 +61,9 @@ def ring_bytes(payload: int, size: int) -> int:
     return 2 * (size - 1) * payload // size
 
 
-def union_seconds(intervals: Iterable[tuple[float, float]]) -> float:
-    """The time that lies in at least one of (begin, end)."""
-    total, covered = 0.0, float("-inf")
-    for begin, end in sorted(intervals):
-        total += max(0.0, end - max(begin, covered))
-        covered = max(covered, end)
-    return total
-
-
 class Meter:
-    """Adds up one round after another. The clock gives seconds from any start, and never goes back.
+    """Adds up one round after another, in memory that does not grow. The clock gives seconds from any start, and never
+    goes back.
 
     Lanes report from their own threads.
     """
@@ -79,22 +71,29 @@ class Meter:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._lock = threading.Lock()
+        self._running = 0
+        """All-reduces."""
         self.begin_round()
 
     def begin_round(self) -> None:
         """Forgets what came before, a broken round for instance."""
         with self._lock:
-            self._began = self._clock()
-            self._intra = self._inter = LinkTraffic()
-            self._intervals: list[tuple[float, float]] = []
-            self._exposed = 0.0
+            self._begin()
 
-    def summed(self, traffic: LaneTraffic, began: float, ended: float) -> None:
-        """An all-reduce ran from `began` to `ended`, by the same clock."""
+    def summed(self, traffic: LaneTraffic) -> None:
+        """An all-reduce succeeded."""
         with self._lock:
             self._intra += traffic.intra
             self._inter += traffic.inter
-            self._intervals.append((began, ended))
+
+    @contextmanager
+    def summing(self) -> Iterator[None]:
+        """Around an all-reduce, in its lane's thread."""
+        self._count(1)
+        try:
+            yield
+        finally:
+            self._count(-1)
 
     @contextmanager
     def exposed(self) -> Iterator[None]:
@@ -108,12 +107,30 @@ class Meter:
     def end_round(self) -> RoundTraffic:
         """The round's traffic; the next round begins now."""
         with self._lock:
+            self._advance()
             traffic = RoundTraffic(
                 intra=self._intra,
                 inter=self._inter,
-                communication_seconds=union_seconds(self._intervals),
+                communication_seconds=self._communication,
                 exposed_seconds=self._exposed,
-                round_seconds=self._clock() - self._began,
+                round_seconds=self._now - self._began,
             )
-        self.begin_round()
+            self._begin()
         return traffic
+
+    def _begin(self) -> None:
+        self._began = self._now = self._clock()
+        self._intra = self._inter = LinkTraffic()
+        self._communication = self._exposed = 0.0
+
+    def _count(self, change: int) -> None:
+        with self._lock:
+            self._advance()
+            self._running += change
+
+    def _advance(self) -> None:
+        """The time since the last call is one of communication if some all-reduce ran."""
+        now = self._clock()
+        if self._running:
+            self._communication += now - self._now
+        self._now = now

@@ -1,7 +1,8 @@
-"""Inside one machine with GPUs: NCCL, and the way of sums between GPU and CPU."""
+"""Inside one machine with GPUs: NCCL."""
 
 import threading
 import time
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
@@ -10,6 +11,7 @@ from torch import Tensor
 from torch._C._distributed_c10d import AllgatherOptions, ReduceScatterOptions, Store
 
 from ringtrain.comm.codec.codec import store as store_values
+from ringtrain.comm.collectives.stage import OnDevice
 from ringtrain.comm.errors import Abandoned
 
 _PAUSE = 50e-6
@@ -23,36 +25,34 @@ class Nccl:
 
     def __init__(self, store: Store, rank: int, size: int, device: torch.device) -> None:
         self.size = size
+        self.stage = OnDevice(device)
         self._device = device
         self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
         self._abandoned = threading.Event()
         nccl: Any = dist.ProcessGroupNCCL  # Absent where torch was built for CPUs.
         self._group = nccl(store, rank, size) if size > 1 else None
 
-    def begin(self, ready: torch.cuda.Event | None) -> None:
+    def at_work(self, ready: torch.cuda.Event | None) -> AbstractContextManager[object]:
         if ready is not None:
             self._stream.wait_event(ready)
+        return torch.cuda.stream(self._stream)
 
     def reduce_scatter(self, segment: Tensor, scale: float) -> Tensor:
-        with torch.cuda.stream(self._stream):
-            parts = segment.float() if scale == 1 else segment.float() * scale
-            part = parts
-            if self._group is not None:
-                part = torch.empty(parts.numel() // self.size, device=self._device)
-                self._group._reduce_scatter_base(part, parts, ReduceScatterOptions()).wait()
-            host = torch.empty(part.numel(), pin_memory=True)
-            host.copy_(part, non_blocking=True)
-            self._settle()
-        return host
+        part = parts = segment.float() if scale == 1 else segment.float() * scale
+        if self._group is not None:
+            part = torch.empty(parts.numel() // self.size, device=self._device)
+            self._group._reduce_scatter_base(part, parts, ReduceScatterOptions()).wait()
+        self._settle()  # Here, where it can be left: whoever encodes waits for the stream, and for nobody else.
+        return part
 
     def all_gather(self, part: Tensor, segment: Tensor) -> None:
-        with torch.cuda.stream(self._stream):
-            gathered = own = part.to(self._device, non_blocking=True)
-            if self._group is not None:
-                gathered = torch.empty(segment.numel(), device=self._device)
-                self._group._allgather_base(gathered, own, AllgatherOptions()).wait()
+        gathered = part
+        if self._group is not None:
+            gathered = torch.empty(segment.numel(), device=self._device)
+            self._group._allgather_base(gathered, part, AllgatherOptions()).wait()
+        if gathered.data_ptr() != segment.data_ptr():
             store_values(gathered, segment)
-            self._settle()
+        self._settle()
 
     def abandon(self) -> None:
         self._abandoned.set()

@@ -1,6 +1,8 @@
 """Which ranks share a machine: pure."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Self
 
 
@@ -15,11 +17,10 @@ class Topology:
             raise ValueError(f"machines of different sizes, or empty ones: {self.machines}")
 
     @classmethod
-    def dense(cls, world_size: int, processes: int) -> Self:
-        """Ranks 0, 1... fill machines of `processes` each."""
-        if world_size % processes:
-            raise ValueError(f"{world_size} ranks do not fill machines of {processes}")
-        return cls(tuple(tuple(range(first, first + processes)) for first in range(0, world_size, processes)))
+    def of(cls, ranks: Sequence[int], processes: int) -> Self:
+        """Some of the ranks of machines of `processes` each."""
+        machines = groupby(ranks, key=lambda rank: rank // processes)
+        return cls(tuple(tuple(members) for _, members in machines))
 
     @property
     def processes(self) -> int:

@@ -10,7 +10,9 @@ from pydantic import Field, ValidationError
 from ringtrain.contract.addresses import Addresses
 from ringtrain.contract.communication import CommunicationConfig
 from ringtrain.contract.faults import Fault, parse_faults
+from ringtrain.contract.mesh import Mesh
 from ringtrain.contract.model import ContractModel
+from ringtrain.contract.parallelism import ParallelismConfig
 from ringtrain.contract.phases import PhaseTimeouts
 from ringtrain.contract.trainer_config import TrainerConfig
 
@@ -43,11 +45,14 @@ class ReplicaEnvironment:
     addresses: Addresses
     device: Literal["cuda", "cpu"] = "cuda"
     timeouts: PhaseTimeouts = field(default_factory=PhaseTimeouts)
+    max_restarts: int = 10
+    """What the job may spend, as commands of torchrun's kind are told."""
     grace_seconds: float = 30.0
     """Between SIGTERM and SIGKILL."""
     termination_log: str = "/dev/termination-log"
     checkpoint: CheckpointSettings | None = None
     communication: CommunicationConfig = field(default_factory=CommunicationConfig)
+    parallelism: ParallelismConfig = field(default_factory=ParallelismConfig)
     trainer: TrainerConfig | None = None
     """The built-in trainer's configuration; None when `command` is the user's."""
     command: tuple[str, ...] = ()
@@ -56,6 +61,10 @@ class ReplicaEnvironment:
     @property
     def world_size(self) -> int:
         return self.replicas * self.procs_per_replica
+
+    @property
+    def mesh(self) -> Mesh:
+        return self.parallelism.mesh(self.world_size, self.procs_per_replica)
 
     def rank(self, local_rank: int) -> int:
         return self.replica * self.procs_per_replica + local_rank
@@ -71,10 +80,12 @@ class ReplicaEnvironment:
             "ADDRESSES": str(self.addresses),
             "DEVICE": self.device,
             "TIMEOUTS": self.timeouts.to_json(),
+            "MAX_RESTARTS": str(self.max_restarts),
             "GRACE_SECONDS": str(self.grace_seconds),
             "TERMINATION_LOG": self.termination_log,
             "CHECKPOINT": self.checkpoint.to_json() if self.checkpoint else "",
             "COMMUNICATION": self.communication.to_json(),
+            "PARALLELISM": self.parallelism.to_json(),
             "TRAINER": self.trainer.to_json() if self.trainer else "",
             "COMMAND": json.dumps(self.command) if self.command else "",
             "FAULTS": ";".join(map(str, self.faults)),
@@ -108,10 +119,12 @@ class ReplicaEnvironment:
                 addresses=Addresses.parse(get("ADDRESSES")),
                 device="cuda" if device == "cuda" else "cpu",
                 timeouts=PhaseTimeouts.model_validate_json(env.get(PREFIX + "TIMEOUTS") or "{}"),
+                max_restarts=int(env.get(PREFIX + "MAX_RESTARTS") or 10),
                 grace_seconds=float(env.get(PREFIX + "GRACE_SECONDS") or 30.0),
                 termination_log=env.get(PREFIX + "TERMINATION_LOG") or "/dev/termination-log",
                 checkpoint=CheckpointSettings.model_validate_json(checkpoint) if checkpoint else None,
                 communication=CommunicationConfig.model_validate_json(env.get(PREFIX + "COMMUNICATION") or "{}"),
+                parallelism=ParallelismConfig.model_validate_json(env.get(PREFIX + "PARALLELISM") or "{}"),
                 trainer=TrainerConfig.model_validate_json(trainer) if trainer else None,
                 command=tuple(str(word) for word in command),
                 faults=parse_faults(env.get(PREFIX + "FAULTS", "")),

@@ -39,6 +39,15 @@ class Beat(ContractModel):
     progress: Progress | None = None
 
 
+class Unstarted(ContractModel):
+    """From the agent itself: the rank has no process, and may get one in a generation above `after` (None: it has had
+    none). Only of commands: whether one opens a session is not known before."""
+
+    type: Literal["unstarted"] = "unstarted"
+    rank: int
+    after: str | None = None
+
+
 class Ready(ContractModel):
     """The rank holds no group any more and asks for a generation above `after` (None: it is new)."""
 
@@ -48,7 +57,8 @@ class Ready(ContractModel):
 
 
 class Broken(ContractModel):
-    """A collective of `generation` failed at this rank."""
+    """A collective of `generation` failed at this rank, or will: from the agent, of a rank without a session that was
+    asked to end."""
 
     type: Literal["broken"] = "broken"
     rank: int
@@ -95,6 +105,14 @@ class Report(ContractModel):
     warning: bool = True
 
 
+class Holds(ContractModel):
+    """Which part of the model this rank holds, for people."""
+
+    type: Literal["holds"] = "holds"
+    rank: int
+    part: str
+
+
 class Done(ContractModel):
     """All rounds are trained and this rank needs no further commit."""
 
@@ -119,6 +137,14 @@ class Alive(ContractModel):
     type: Literal["alive"] = "alive"
 
 
+class Start(ContractModel):
+    """All replicas are here: their agents start the ranks that wait for it. Those that open no session are in
+    `generation` from then on; those that do open one ask for it by Ready."""
+
+    type: Literal["start"] = "start"
+    generation: str
+
+
 class Enter(ContractModel):
     """All members are ready: form the groups of `generation`."""
 
@@ -130,11 +156,14 @@ class Enter(ContractModel):
 
 
 class Leave(ContractModel):
-    """`generation` is broken: leave its collectives at once and say Ready."""
+    """`generation` is broken: leave its collectives at once and say Ready. Ranks without a session are killed by their
+    agents, which say Unstarted."""
 
     type: Literal["leave"] = "leave"
     generation: str
     reason: str
+    blamed: int | None = None
+    """The rank whose failure is the cause. Its replica ends; of other ranks, failures are but consequences."""
 
 
 class Committed(ContractModel):
@@ -173,8 +202,8 @@ class JobReported(ContractModel):
     report: JobReport
 
 
-Up = Beat | Ready | Broken | ShardsWritten | SaveFailed | Report | Done | Failing
-Down = Enter | Leave | Committed | Stop | Finished | Refused | JobReported
+Up = Beat | Unstarted | Ready | Broken | ShardsWritten | SaveFailed | Report | Holds | Done | Failing
+Down = Start | Enter | Leave | Committed | Stop | Finished | Refused | JobReported
 Message = Hello | Alive | Up | Down
 
 _ADAPTER: TypeAdapter[Message] = TypeAdapter(Annotated[Message, Field(discriminator="type")])

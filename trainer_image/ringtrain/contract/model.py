@@ -8,7 +8,13 @@ class ContractModel(BaseModel):
     """A frozen record: camelCase outside (JSON, YAML), snake_case inside, unknown fields refused."""
 
     model_config = ConfigDict(
-        alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True, use_attribute_docstrings=True
+        alias_generator=to_camel,
+        populate_by_name=True,
+        extra="forbid",
+        frozen=True,
+        use_attribute_docstrings=True,
+        # A loss that is no number must arrive as one that is none, not as absent.
+        ser_json_inf_nan="strings",
     )
 
     def to_json(self) -> str:

@@ -20,10 +20,10 @@ class LinkTotals(ContractModel):
 
 
 class CommunicationTotals(ContractModel):
-    """A rank's communication since it entered the generation."""
+    """A rank's communication since it entered the generation, or since the warm-up ended: all with one codec."""
 
     codec: str
-    """Of large tensors between machines, such as zfp-4."""
+    """Of large tensors between machines, such as zfp-4; bf16 during the warm-up."""
     rounds: int
     """These many."""
     round_seconds: float
@@ -55,6 +55,8 @@ class Progress(ContractModel):
     total_rounds: int
     loss: float | None = None
     """Mean training loss per token of the last round, over all ranks, in nats."""
+    evaluation_loss: float | None = None
+    """Mean loss per token of the last evaluation, in nats."""
     tokens_per_second: float | None = None
     """Of the whole job."""
     communication_share: float | None = None
@@ -70,6 +72,8 @@ class RankStatus(ContractModel):
     beat_age: float
     """Seconds since the last heartbeat."""
     progress: Progress | None = None
+    part: str = ""
+    """Of the model, that it holds; empty without a pipeline."""
 
 
 class CheckpointRecord(ContractModel):

@@ -65,9 +65,9 @@ class BatchConfig(ContractModel):
     """How much one round trains on."""
 
     per_rank: int = Field(default=8, ge=1)
-    """Sequences in one micro-batch of one rank."""
+    """Sequences that one rank, or one pipeline, takes at a time."""
     accumulation: int = Field(default=1, ge=1)
-    """Micro-batches whose gradients are summed before the round's optimizer step."""
+    """How often it does so before the round's optimizer step: gradients are summed."""
 
 
 class OptimizerConfig(ContractModel):
@@ -89,6 +89,17 @@ class OptimizerConfig(ContractModel):
     """Largest global gradient norm."""
 
 
+class EvaluationConfig(ContractModel):
+    """The loss on text that is never trained on."""
+
+    every: int = Field(default=50, ge=1)
+    """Rounds between two evaluations; the last round is always evaluated."""
+    paths: tuple[str, ...] = Field(min_length=1)
+    """Text files or globs, like those of data."""
+    batches: int = Field(default=8, ge=1)
+    """Batches of each data-parallel rank, the same ones every time."""
+
+
 class TrainerConfig(ContractModel):
     """The built-in language-model trainer."""
 
@@ -104,5 +115,7 @@ class TrainerConfig(ContractModel):
     """Batch size."""
     optimizer: OptimizerConfig = OptimizerConfig()
     """Optimizer and learning-rate schedule."""
+    evaluation: EvaluationConfig | None = None
+    """Evaluation during training; none when absent."""
     threads: int = Field(default=1, ge=1)
     """CPU threads of each rank. One makes CPU runs bitwise repeatable."""

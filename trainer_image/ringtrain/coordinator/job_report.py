@@ -7,8 +7,9 @@ from ringtrain.coordinator.state import State
 
 def job_report(state: State) -> JobReport:
     """What agents, and through them the operator, are told once a second."""
+    generation = state.started if state.own_group else state.generation
     return JobReport(
-        generation=str(state.generation) if state.generation else None,
+        generation=str(generation) if generation else None,
         phase=_phase(state),
         progress=state.progress,
         last_checkpoint=state.last_checkpoint,
@@ -20,9 +21,12 @@ def job_report(state: State) -> JobReport:
 
 
 def _phase(state: State) -> Phase:
-    """That of the lowest rank in the current generation: its ranks go through the phases together."""
+    """That of the lowest rank in the current generation: its ranks go through the phases together. Ranks without a
+    session train while they run."""
     if state.finished:
         return Phase.DONE
+    if state.own_group:
+        return Phase.TRAINING
     current = str(state.generation)
     inside = [beat for _, beat in sorted(state.beats.items()) if beat.generation == current]
     return inside[0].phase if inside else Phase.WAITING

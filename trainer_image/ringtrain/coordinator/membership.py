@@ -2,6 +2,10 @@
 
 A generation is entered when the store runs and every rank of every replica waits for one, and is left by all as soon
 as any of them is lost. Its number is higher than every number anybody has seen.
+
+Commands are started by their agents, once all replicas are here, under the number of the next generation. Those that
+open sessions ask for it, and enter it. The others are in it at once, rendezvous by themselves, and are all started
+anew, under another number, when any of them is lost.
 """
 
 from dataclasses import replace
@@ -17,12 +21,15 @@ from ringtrain.contract.messages import (
     Failing,
     Finished,
     Hello,
+    Holds,
     Leave,
     Ready,
     Refused,
     Report,
     SaveFailed,
     ShardsWritten,
+    Start,
+    Unstarted,
     Up,
 )
 from ringtrain.coordinator import saves
@@ -35,6 +42,7 @@ from ringtrain.coordinator.state import (
     CommitEnded,
     Event,
     Member,
+    OwnGroup,
     Received,
     Send,
     State,
@@ -59,6 +67,8 @@ def step(state: State, event: Event, now: datetime) -> Step:
             state, actions = _lost(state, event.connection, event.reason)
         case Received():
             state, actions = _received(state, event.connection, event.message, now)
+        case OwnGroup():
+            state, actions = replace(state, own_group=event.generation == state.started), ()
         case StoreUp():
             state, actions = replace(state, store=Store(event.host, event.port)), ()
         case StoreDown():
@@ -108,11 +118,12 @@ def _lost(state: State, connection: int, reason: str) -> Step:
     state = replace(
         state,
         members={index: member for index, member in state.members.items() if index != replica},
+        unstarted=state.unstarted - gone,
         ready=state.ready - gone,
         done=state.done - gone,
         beats={rank: beat for rank, beat in state.beats.items() if rank not in gone},
     )
-    return leave(state, f"replica {replica} is lost: {reason}")
+    return _leave_all(state, f"replica {replica} is lost: {reason}")
 
 
 def _received(state: State, connection: int, message: Up, now: datetime) -> Step:
@@ -125,23 +136,22 @@ def _received(state: State, connection: int, message: Up, now: datetime) -> Step
     match message:
         case Beat():
             return _beat(state, message), ()
+        case Unstarted():
+            return _unstarted(state, message)
         case Ready():
             return _ready(state, message)
         case Broken():
-            if _is_current(state, message.generation):
-                return leave(state, f"a collective failed at rank {message.rank}: {message.reason}")
-            return state, ()
-        case ShardsWritten():
-            return saves.written(state, message) if _is_current(state, message.generation) else (state, ())
-        case SaveFailed():
-            return saves.failed(state, message, now) if _is_current(state, message.generation) else (state, ())
+            return _broken(state, message)
+        case ShardsWritten() | SaveFailed():
+            return _save(state, message, now)
         case Done():
             return replace(state, done=state.done | {message.rank}, ready=state.ready - {message.rank}), ()
         case Report():
             return noticed(state, now, message.reason, f"rank {message.rank}: {message.message}", message.warning), ()
+        case Holds():
+            return state, ()
         case Failing():
-            state = noticed(state, now, "RankFailing", f"rank {message.rank}: {message.message}")
-            return leave(state, f"rank {message.rank} fails: {message.message}")
+            return _failing(state, message, now)
 
 
 def _beat(state: State, beat: Beat) -> State:
@@ -153,13 +163,54 @@ def _beat(state: State, beat: Beat) -> State:
     return replace(state, progress=beat.progress) if leader == beat.rank else state
 
 
+def _unstarted(state: State, message: Unstarted) -> Step:
+    state, actions = _leave_all(_aware_of(state, message.after), f"rank {message.rank} has left it")
+    rank = {message.rank}
+    return replace(state, unstarted=state.unstarted | rank, done=state.done - rank), actions
+
+
 def _ready(state: State, message: Ready) -> Step:
-    if message.after is not None:
-        state = replace(state, highest=max(state.highest, _parse(message.after)))
+    state = _aware_of(state, message.after)
     # Whoever asks for a generation has none: the current one has lost a member.
     state, actions = leave(state, f"rank {message.rank} has left it")
     rank = {message.rank}
     return replace(state, ready=state.ready | rank, done=state.done - rank), actions
+
+
+def _aware_of(state: State, generation: str | None) -> State:
+    """No later generation will have the number of `generation`, or a lower one."""
+    return state if generation is None else replace(state, highest=max(state.highest, _parse(generation)))
+
+
+def _leave_all(state: State, reason: str, blamed: int | None = None) -> Step:
+    """Sessions leave the current generation; ranks without one end, and wait for another start."""
+    state, actions = leave(state, reason)
+    if state.started is None:
+        return state, actions
+    message = Leave(generation=str(state.started), reason=reason, blamed=blamed)
+    return replace(state, started=None, own_group=False), (*actions, *_to_all(state, message))
+
+
+def _broken(state: State, message: Broken) -> Step:
+    if _is_current(state, message.generation):
+        return leave(state, f"a collective failed at rank {message.rank}: {message.reason}")
+    if message.generation == str(state.started):
+        return _leave_all(state, f"rank {message.rank} ends: {message.reason}")
+    return state, ()
+
+
+def _save(state: State, message: ShardsWritten | SaveFailed, now: datetime) -> Step:
+    if not _is_current(state, message.generation):
+        return state, ()
+    return saves.written(state, message) if isinstance(message, ShardsWritten) else saves.failed(state, message, now)
+
+
+def _failing(state: State, message: Failing, now: datetime) -> Step:
+    if state.generation is None and state.started is None and message.rank not in state.beats:
+        # It has no session, and its generation is left already: it fails because others did.
+        return state, ()
+    state = noticed(state, now, "RankFailing", f"rank {message.rank}: {message.message}")
+    return _leave_all(state, f"rank {message.rank} fails: {message.message}", message.rank)
 
 
 def leave(state: State, reason: str) -> Step:
@@ -172,24 +223,40 @@ def leave(state: State, reason: str) -> Step:
 
 
 def _advance(state: State) -> Step:
-    """What can begin now: a commit, the next generation, or the end."""
+    """What can begin now: a commit, processes, the next generation, or the end."""
     state, actions = saves.next_commit(state)
     if state.finished or state.committing is not None:
         # A commit's outcome must be settled before the job ends, and before members look for the newest checkpoint.
         return state, actions
     if len(state.done) == state.world_size:
-        return replace(state, finished=True, generation=None), (*actions, *_to_all(state, Finished()))
+        state = replace(state, finished=True, generation=None, started=None, own_group=False)
+        return state, (*actions, *_to_all(state, Finished()))
+    if _may_start(state):
+        generation = _next(state)
+        state = replace(state, started=generation, highest=generation, unstarted=frozenset())
+        return state, (*actions, *_to_all(state, Start(generation=str(generation))))
     if state.generation is not None or state.store is None or len(state.ready) < state.world_size:
         return state, actions
-    generation = Generation(state.highest.epoch, state.highest.attempt + 1)
+    generation = state.started or _next(state)
     enter = Enter(
         generation=str(generation),
         world_size=state.world_size,
         store_host=state.store.host,
         store_port=state.store.port,
     )
-    state = replace(state, generation=generation, highest=generation, ready=frozenset())
+    state = replace(state, generation=generation, highest=generation, started=None, own_group=False, ready=frozenset())
     return state, (*actions, *_to_all(state, enter))
+
+
+def _may_start(state: State) -> bool:
+    """Whether all replicas are here and every process is still to be started, or has a session and needs no start."""
+    if not state.unstarted or len(state.members) < state.replicas:
+        return False
+    return len(state.unstarted.union(state.beats)) == state.world_size
+
+
+def _next(state: State) -> Generation:
+    return Generation(state.highest.epoch, state.highest.attempt + 1)
 
 
 def _replica(state: State, connection: int) -> int | None:

@@ -16,6 +16,7 @@ from ringtrain.contract.environment import CheckpointSettings, ReplicaEnvironmen
 from ringtrain.contract.messages import MAXIMUM_LINE, Alive, Hello, JobReported, Up
 from ringtrain.contract.report import CheckpointRecord
 from ringtrain.coordinator.job_report import job_report
+from ringtrain.coordinator.listening import listened_at
 from ringtrain.coordinator.membership import ProtocolError, step
 from ringtrain.coordinator.notices import noticed
 from ringtrain.coordinator.state import (
@@ -26,6 +27,7 @@ from ringtrain.coordinator.state import (
     Commit,
     CommitEnded,
     Event,
+    OwnGroup,
     Received,
     Save,
     Send,
@@ -72,6 +74,7 @@ class Server:
             keeper = self._tasks.create_task(store.run())
             while not self._state.finished:
                 await asyncio.sleep(_REPORT_INTERVAL)
+                self._look_for_own_group()
                 self._report()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_FAREWELL_SECONDS):
@@ -80,6 +83,14 @@ class Server:
                         self._report()
                         await asyncio.sleep(_REPORT_INTERVAL / 10)
             keeper.cancel()
+
+    def _look_for_own_group(self) -> None:
+        """Rank 0 is beside this process. Where it rendezvouses by itself, nobody else tells that training has begun."""
+        started = self._state.started
+        if started is None or self._state.own_group:
+            return
+        if listened_at(self._environment.addresses.master_port(started)):
+            self._happened(OwnGroup(started))
 
     def _report(self) -> None:
         message = JobReported(report=job_report(self._state))
@@ -151,7 +162,7 @@ def _commit(environment: ReplicaEnvironment, save: Save) -> str:
         return "this job has no checkpoint volume"
     root = Path(settings.directory)
     try:
-        volume.commit(root, save.generation, save.round, save.shards, environment.world_size, job=environment.job)
+        volume.commit(root, save.generation, save.round, save.shards, environment.mesh, job=environment.job)
     except (OSError, volume.CommitRefused) as error:
         return str(error)
     try:

@@ -47,6 +47,12 @@ class State:
     """By replica."""
     epochs: Mapping[int, int] = field(default_factory=dict)
     """The highest epoch known of each replica."""
+    unstarted: frozenset[int] = frozenset()
+    """Ranks without a process, for which their agents wait."""
+    started: Generation | None = None
+    """The one that ranks were started in; None once it was left, or entered by their sessions."""
+    own_group: bool = False
+    """The ranks that were started form a group by themselves, without sessions."""
     ready: frozenset[int] = frozenset()
     """Ranks that wait for a generation."""
     done: frozenset[int] = frozenset()
@@ -92,6 +98,13 @@ class Received:
 
 
 @dataclass(frozen=True, slots=True)
+class OwnGroup:
+    """Rank 0 listens at the MASTER_PORT of `generation`."""
+
+    generation: Generation
+
+
+@dataclass(frozen=True, slots=True)
 class StoreUp:
     host: str
     port: int
@@ -109,7 +122,7 @@ class CommitEnded:
     error: str
 
 
-Event = AgentConnected | AgentLost | Received | StoreUp | StoreDown | CommitEnded
+Event = AgentConnected | AgentLost | Received | OwnGroup | StoreUp | StoreDown | CommitEnded
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,16 +22,18 @@ class Draw:
 
 
 class Sampler:
-    """Deals the endless global order (epoch after epoch, each its own permutation) out to the ranks.
+    """Deals the endless global order (epoch after epoch, each its own permutation unless `shuffle` is false) out to the
+    ranks.
 
     A micro-batch of all ranks takes the next world_size * per_rank sequences, rank r the r-th part of them. So the
     position, one number that is the same on all ranks, is the whole state; ranks never read the same place, and
     another world size goes on at the same position without repeating or skipping.
     """
 
-    def __init__(self, sequences: int, seed: int) -> None:
+    def __init__(self, sequences: int, seed: int, shuffle: bool = True) -> None:
         self._sequences = sequences
         self._seed = seed
+        self._shuffle = shuffle
         self._epoch = -1
         self._order = np.empty(0, dtype=np.int64)
 
@@ -44,6 +46,8 @@ class Sampler:
 
     def _sequence(self, position: int) -> int:
         epoch, index = divmod(position, self._sequences)
+        if not self._shuffle:
+            return index
         if epoch != self._epoch:
             self._epoch, self._order = epoch, epoch_order(self._seed, epoch, self._sequences)
         return int(self._order[index])

@@ -1,65 +1,110 @@
-"""What both models share: embedding, sub-layers, head, loss."""
+"""What both models share: embedding, sub-layers, head, loss; whole, or some stages of a pipeline."""
 
+import hashlib
 import math
+from collections.abc import Iterator, Sequence
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
 
 from ringtrain.contract.trainer_config import ModelConfig
 from ringtrain.data.batch import IGNORED, Batch
-from ringtrain.models.layers import Attention, Embedding, FeedForward
+from ringtrain.models.layers import Attention, Embedding, FeedForward, TokenTable
+from ringtrain.models.stage import Stage
 
+TIED = "embedding.tokens.weight"
+"""The parameter that the first and the last stage of a pipeline both hold."""
 _INITIAL_DEVIATION = 0.02
 
 
 class LanguageModel(nn.Module):
     """A pre-norm Transformer whose output projection is tied to its token embedding.
 
-    `sublayers` is one flat list, attention and feed-forward in turn: the grain at which a pipeline may be cut.
+    `sublayers` holds attention and feed-forward in turn, by number: the grain at which a pipeline is cut. Parameters
+    have the names that they have in the whole model, whichever stages are held here.
     """
 
-    def __init__(self, config: ModelConfig, vocabulary: int, *, causal: bool) -> None:
+    def __init__(self, config: ModelConfig, vocabulary: int, stages: Sequence[Stage], *, causal: bool) -> None:
+        """Without values: see `initialize`."""
         super().__init__()
         layers, heads, width = config.shape
-        self.embedding = Embedding(vocabulary, config.context_length, width, config.dropout)
-        self.sublayers = nn.ModuleList()
-        for _ in range(layers):
-            self.sublayers.append(Attention(width, heads, config.dropout, causal))
-            self.sublayers.append(FeedForward(width, config.dropout))
-        self.head = self._build_head(width)
-        self._initialize()
+        self.activation_checkpointing = False
+        self._count = 2 * layers
+        first = any(stage.first for stage in stages)
+        if first:
+            self.embedding: Embedding | TokenTable = Embedding(vocabulary, config.context_length, width, config.dropout)
+        self.sublayers = nn.ModuleDict()
+        for number in (number for stage in stages for number in range(stage.begin, stage.end)):
+            kind = FeedForward(width, config.dropout) if number % 2 else Attention(width, heads, config.dropout, causal)
+            self.sublayers[str(number)] = kind
+        if any(stage.last for stage in stages):
+            self.head = self._build_head(width)
+            if not first:
+                self.embedding = TokenTable(vocabulary, width)
 
     def _build_head(self, width: int) -> nn.Module:
         """What stands between the last sub-layer and the output projection."""
         return nn.LayerNorm(width)
 
-    def _initialize(self) -> None:
-        """Draws all parameters from torch's global generator, in the order of the modules."""
-        for module in self.modules():
-            if isinstance(module, nn.Linear):
-                nn.init.normal_(module.weight, std=_INITIAL_DEVIATION)
-                nn.init.zeros_(module.bias)
-            elif isinstance(module, nn.Embedding):
-                nn.init.normal_(module.weight, std=_INITIAL_DEVIATION)
-        # The residual stream sums one output of each sub-layer: scaled so, its variance does not grow with depth.
-        for sublayer in self.sublayers:
-            if isinstance(sublayer, Attention | FeedForward):
-                nn.init.normal_(sublayer.project_out.weight, std=_INITIAL_DEVIATION / math.sqrt(len(self.sublayers)))
+    @torch.no_grad()
+    def initialize(self, seed: int) -> None:
+        """Gives all parameters their initial values."""
+        for name, value in self.initial_values(seed):
+            self.get_parameter(name).copy_(value)
+
+    def initial_values(self, seed: int) -> Iterator[tuple[str, Tensor]]:
+        """(name, float32 value on the CPU) of every parameter, one by one. Each is drawn from `seed` and its name
+        alone: the same ones however the model is cut."""
+        for path, module in self.named_modules():
+            if isinstance(module, nn.Linear | nn.Embedding):
+                # The residual stream sums one output of each sub-layer: so its variance does not grow with depth.
+                shrunk = math.sqrt(self._count) if path.endswith("project_out") else 1.0
+                generator = torch.Generator().manual_seed(_seed(seed, path))
+                drawn = torch.empty(module.weight.shape).normal_(std=_INITIAL_DEVIATION / shrunk, generator=generator)
+                yield f"{path}.weight", drawn
+            elif isinstance(module, nn.LayerNorm):
+                yield f"{path}.weight", torch.ones(module.weight.shape)
+            if isinstance(module, nn.Linear | nn.LayerNorm):
+                yield f"{path}.bias", torch.zeros(module.bias.shape)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Logits: int64 [batch, length] -> float [batch, length, vocabulary]."""
-        x: Tensor = self.embedding(tokens)
-        for sublayer in self.sublayers:
-            x = sublayer(x)
-        return functional.linear(self.head(x), self.embedding.tokens.weight)
+        """Logits of the whole model: int64 [batch, length] -> float [batch, length, vocabulary]."""
+        return self.run(Stage(0, 1, 0, self._count), tokens)
+
+    def run(self, stage: Stage, x: Tensor) -> Tensor:
+        """One stage, which this model must hold. Tokens, int64 [batch, length], go into the first, logits come out of
+        the last; between stages goes float [batch, length, width]."""
+        if stage.first:
+            x = self.embedding(x)
+        for number in range(stage.begin, stage.end):
+            sublayer = self.sublayers[str(number)]
+            if self.activation_checkpointing and torch.is_grad_enabled():
+                x = checkpoint(sublayer, x, use_reentrant=False)
+            else:
+                x = sublayer(x)
+        return functional.linear(self.head(x), self.embedding.tokens.weight) if stage.last else x
 
     def loss(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """(float32 scalar: cross-entropy in nats SUMMED over the targets, int64 scalar: how many targets).
+        """(`loss_sum` of the whole model, int64 scalar: how many targets)."""
+        return loss_sum(self(batch.tokens), batch.targets), count_targets(batch.targets)
 
-        Sums, not means: gradients of ranks and micro-batches are added and divided by the number of tokens of all.
-        """
-        logits = self(batch.tokens)
-        loss = functional.cross_entropy(
-            logits.float().flatten(0, 1), batch.targets.flatten(), ignore_index=IGNORED, reduction="sum"
-        )
-        return loss, (batch.targets != IGNORED).sum()
+
+def loss_sum(logits: Tensor, targets: Tensor) -> Tensor:
+    """float32 scalar: cross-entropy in nats SUMMED over the targets; logits [batch, length, vocabulary].
+
+    Sums, not means: gradients of ranks and micro-batches are added and divided by the number of tokens of all.
+    """
+    return functional.cross_entropy(
+        logits.float().flatten(0, 1), targets.flatten(), ignore_index=IGNORED, reduction="sum"
+    )
+
+
+def count_targets(targets: Tensor) -> Tensor:
+    """int64 scalar."""
+    return (targets != IGNORED).sum()
+
+
+def _seed(seed: int, path: str) -> int:
+    return int.from_bytes(hashlib.blake2b(f"{seed}/{path}".encode(), digest_size=8).digest()) >> 1

@@ -10,8 +10,8 @@ class Embedding(nn.Module):
 
     def __init__(self, vocabulary: int, context_length: int, width: int, dropout: float) -> None:
         super().__init__()
-        self.tokens = nn.Embedding(vocabulary, width)
-        self.positions = nn.Embedding(context_length, width)
+        self.tokens = _table(vocabulary, width)
+        self.positions = _table(context_length, width)
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, tokens: Tensor) -> Tensor:
@@ -21,6 +21,14 @@ class Embedding(nn.Module):
         positions = self.positions(torch.arange(length, device=tokens.device))
         embedded: Tensor = self.dropout(self.tokens(tokens) + positions)
         return embedded
+
+
+class TokenTable(nn.Module):
+    """The token embedding alone, where it only projects to logits."""
+
+    def __init__(self, vocabulary: int, width: int) -> None:
+        super().__init__()
+        self.tokens = _table(vocabulary, width)
 
 
 class Attention(nn.Module):
@@ -60,3 +68,8 @@ class FeedForward(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         summed: Tensor = x + self.dropout(self.project_out(functional.gelu(self.project_in(self.norm(x)))))
         return summed
+
+
+def _table(rows: int, width: int) -> nn.Embedding:
+    # Given its weight: torch would draw one, which on the meta device imports the compiler.
+    return nn.Embedding(rows, width, _weight=torch.empty(rows, width))

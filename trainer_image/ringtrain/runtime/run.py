@@ -57,6 +57,7 @@ def _train(session: Session, train_fn: Callable[[Context], None]) -> None:
             session.beat(Phase.COMPILING)
             context = _context(session, enter, device, group, state)
             train_fn(context)
+            context.training.finish()
             session.done(session.progress.round if session.progress else context.round or 0)
             session.wait_finished()
             finished = True
@@ -74,6 +75,8 @@ def _train(session: Session, train_fn: Callable[[Context], None]) -> None:
             furthest = max(furthest, reached)
         if mpi_world.entered() and not finished:
             _end_with_peer(broken, left, trained=context is not None and context.round is not None)
+        if context is not None:
+            context.training.close()
         context = None
         gc.collect()
         if group is not None:
@@ -120,6 +123,7 @@ def _form_group(session: Session, enter: Enter) -> Group:
         timeout=timedelta(seconds=slowest + _COLLECTIVE_MARGIN),
         poll=session.poll,
         processes=environment.procs_per_replica,
+        mesh=environment.parallelism.mesh(enter.world_size, environment.procs_per_replica),
     )
 
 

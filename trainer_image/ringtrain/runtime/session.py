@@ -19,6 +19,7 @@ from ringtrain.contract.messages import (
     Enter,
     Failing,
     Finished,
+    Holds,
     Leave,
     Message,
     Ready,
@@ -152,6 +153,11 @@ class Session:
         """Tells the user something; `reason` is CamelCase, as of a Kubernetes event."""
         with self._lock:
             self._send(Report(rank=self.rank, reason=reason, message=message, warning=warning))
+
+    def holds(self, part: str) -> None:
+        """Tells which part of the model this rank holds."""
+        with self._lock:
+            self._send(Holds(rank=self.rank, part=part))
 
     def done(self, round: int) -> None:
         """Reports that all rounds are trained; `round` is how many."""

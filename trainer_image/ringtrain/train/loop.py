@@ -1,19 +1,26 @@
 """The training function of the built-in trainer: entered anew in every generation."""
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from ringtrain.checkpoint.reader import Reader, Restored
 from ringtrain.checkpoint.writer import Writer
+from ringtrain.comm.report import TrafficTotals
 from ringtrain.comm.verify import agree
 from ringtrain.contract.environment import CheckpointSettings
 from ringtrain.contract.phases import Phase
 from ringtrain.contract.report import CommunicationTotals, Progress
 from ringtrain.contract.trainer_config import TrainerConfig
 from ringtrain.data.corpus import Corpus, load_corpus
+from ringtrain.models.costs import sublayer_costs
+from ringtrain.models.stage import of_rank
+from ringtrain.parallel.build import cut_model
+from ringtrain.parallel.describe import stage_texts
 from ringtrain.runtime.context import Context
 from ringtrain.runtime.errors import BadConfiguration
-from ringtrain.train.process import prepare, say
-from ringtrain.train.report import communication_totals
+from ringtrain.runtime.output import say
+from ringtrain.train.evaluation import Evaluation, load_held_out
+from ringtrain.train.process import prepare
 from ringtrain.train.trainer import FinishedRound, OtherModel, Trainer
 
 
@@ -30,25 +37,53 @@ def train(context: Context) -> None:
             "no trainer is configured: set spec.trainer, or spec.command for training code of your own"
         )
     prepare(config.threads, context.device)
-    trainer = Trainer(config, context.environment.communication, _corpus(context, config), context.group)
+    environment = context.environment
+    corpora = _corpora(context, config)
+    trainer = Trainer(config, environment.parallelism, environment.communication, corpora.training, context.group)
     try:
+        _tell_parts(context, config, corpora.training.vocabulary)
         _restore(context, trainer)
         agree(context.group, trainer.round, trainer.digest())
         progress = Progress(round=trainer.round, total_rounds=config.rounds, loss=trainer.loss)
         context.beat(Phase.COMPILING, progress)
-        _train_rounds(context, config, trainer)
+        _train_rounds(context, config, trainer, _evaluation(context, config, corpora.held_out))
         say(context.rank, f"final digest {trainer.parameters_digest()}")
     finally:
         trainer.close()
 
 
-def _corpus(context: Context, config: TrainerConfig) -> Corpus:
+@dataclass(frozen=True, slots=True)
+class _Corpora:
+    training: Corpus
+    held_out: Corpus | None
+
+
+def _corpora(context: Context, config: TrainerConfig) -> _Corpora:
     """Read once in a process."""
-    corpus = context.state.get("corpus")
-    if not isinstance(corpus, Corpus):
+    corpora = context.state.get("corpora")
+    if not isinstance(corpora, _Corpora):
         context.beat(Phase.STARTING)
-        context.state["corpus"] = corpus = load_corpus(config.data)
-    return corpus
+        context.state["corpora"] = corpora = _Corpora(load_corpus(config.data), load_held_out(config))
+    return corpora
+
+
+def _evaluation(context: Context, config: TrainerConfig, held_out: Corpus | None) -> Evaluation | None:
+    if config.evaluation is None or held_out is None:
+        return None
+    return Evaluation(config, config.evaluation, held_out, context.group)
+
+
+def _tell_parts(context: Context, config: TrainerConfig, vocabulary: int) -> None:
+    """Says who holds which part of the model."""
+    parallelism = context.environment.parallelism
+    if parallelism.pipeline == 1:
+        return
+    stages = cut_model(config, parallelism, vocabulary)
+    texts = stage_texts(stages, sublayer_costs(config.model, vocabulary))
+    _, place = context.group.mesh.place(context.rank)
+    context.session.holds(" + ".join(texts[stage.index] for stage in of_rank(stages, place, parallelism.pipeline)))
+    for stage, text in zip(stages, texts, strict=True):
+        say(context.rank, f"rank {stage.index % parallelism.pipeline} of each pipeline: {text}")
 
 
 def _restore(context: Context, trainer: Trainer) -> None:
@@ -56,7 +91,7 @@ def _restore(context: Context, trainer: Trainer) -> None:
     settings = context.environment.checkpoint
     if settings is not None:
         context.beat(Phase.RESTORING)
-        restored = Reader(Path(settings.directory), context.session, context.group).load()
+        restored = Reader(Path(settings.directory), context.session, context.group).load(trainer.needs)
     if restored is not None:
         _load(context, trainer, restored)
     source = f"checkpoint {restored.name}" if restored else "the seed"
@@ -64,7 +99,6 @@ def _restore(context: Context, trainer: Trainer) -> None:
 
 
 def _load(context: Context, trainer: Trainer, restored: Restored) -> None:
-    layout = trainer.bucket_layout
     try:
         trainer.load(restored.state)
     except OtherModel as error:
@@ -72,15 +106,16 @@ def _load(context: Context, trainer: Trainer, restored: Restored) -> None:
             f"checkpoint {restored.name} is of another model: {error}. Set spec.trainer.model as it was, or give the "
             "job an empty checkpoint directory"
         ) from error
-    if restored.state.replicated["bucket_layout"] != layout:
+    if trainer.layout_changed:
         say(context.rank, "gradient buckets have changed since the checkpoint: bits may differ from an unbroken run's")
     if trainer.residuals_lost:
         say(context.rank, "error feedback starts at zero: its state in the checkpoint is of other settings")
 
 
-def _train_rounds(context: Context, config: TrainerConfig, trainer: Trainer) -> None:
+def _train_rounds(context: Context, config: TrainerConfig, trainer: Trainer, evaluation: Evaluation | None) -> None:
     settings = context.environment.checkpoint
-    rounds, traffic = 0, None
+    totals = TrafficTotals()
+    held_out_loss: float | None = None
     while trainer.round < config.rounds:
         phase = Phase.COMPILING if context.round is None else Phase.TRAINING
         # A hang from here on is one of the round, not of the checkpoint before it.
@@ -91,35 +126,49 @@ def _train_rounds(context: Context, config: TrainerConfig, trainer: Trainer) -> 
             trainer.train_micro_batch()
             context.beat(phase)
         finished = trainer.finish_round()
-        rounds += 1
-        traffic = traffic + finished.traffic if traffic is not None else finished.traffic
-        _tell(context, config, finished, communication_totals(trainer.codec, rounds, traffic))
-        if settings is not None and (trainer.round % settings.every == 0 or trainer.round == config.rounds):
+        communication = totals.add(trainer.codec, finished.traffic)
+        if evaluation is not None and _is_due(trainer.round, evaluation.every, config.rounds):
+            held_out_loss = trainer.evaluate(evaluation)
+            say(context.rank, f"round {trainer.round}/{config.rounds} evaluation loss {held_out_loss:.3f}")
+        _tell(context, _progress(config, finished, held_out_loss, communication), finished.skipped)
+        if settings is not None and _is_due(trainer.round, settings.every, config.rounds):
             _save(context, settings, trainer)
+
+
+def _is_due(round: int, every: int, rounds: int) -> bool:
+    return round % every == 0 or round == rounds
 
 
 def _save(context: Context, settings: CheckpointSettings, trainer: Trainer) -> None:
     context.beat(Phase.CHECKPOINTING)
-    writer = Writer(Path(settings.directory), context.session, context.generation, context.world_size)
+    writer = Writer(
+        Path(settings.directory), context.session, context.generation, context.group.mesh.twins(context.rank)
+    )
     problem = writer.save(trainer.round, trainer.state())
     if problem:
         say(context.rank, f"no checkpoint of round {trainer.round}: {problem}")
 
 
-def _tell(context: Context, config: TrainerConfig, finished: FinishedRound, communication: CommunicationTotals) -> None:
-    traffic = finished.traffic
-    speed = finished.tokens / traffic.round_seconds
-    progress = Progress(
+def _progress(
+    config: TrainerConfig, finished: FinishedRound, held_out_loss: float | None, communication: CommunicationTotals
+) -> Progress:
+    return Progress(
         round=finished.round,
         total_rounds=config.rounds,
         loss=finished.loss,
-        tokens_per_second=speed,
-        communication_share=traffic.share,
+        evaluation_loss=held_out_loss,
+        tokens_per_second=finished.tokens / finished.traffic.round_seconds,
+        communication_share=finished.traffic.share,
         communication=communication,
     )
+
+
+def _tell(context: Context, progress: Progress, skipped: bool) -> None:
     context.beat(Phase.TRAINING, progress)
     say(
         context.rank,
-        f"round {finished.round}/{config.rounds} loss {finished.loss:.3f} tokens/s {speed:.0f} "
-        f"communication {traffic.share:.0%}",
+        f"round {progress.round}/{progress.total_rounds} loss {progress.loss:.3f} "
+        f"tokens/s {progress.tokens_per_second:.0f} communication {progress.communication_share:.0%}"
+        + " skipped: gradients overflowed fp16"
+        * skipped,
     )

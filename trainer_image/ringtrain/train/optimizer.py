@@ -11,6 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ringtrain.checkpoint.tree import rows
+from ringtrain.comm.local import local
 from ringtrain.contract.trainer_config import OptimizerConfig
 
 _EPSILON = 1e-8
@@ -18,7 +20,7 @@ _EPSILON = 1e-8
 
 @dataclass(frozen=True, slots=True)
 class _Moments:
-    """Running means of a parameter's gradient, and of its square; shape and dtype of the parameter."""
+    """Running means of a parameter's gradient, and of its square; shape and dtype of what this rank holds of it."""
 
     first: Tensor
     second: Tensor
@@ -33,7 +35,8 @@ class AdamW:
         self._steps = 0
         self._parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
         self._moments = {
-            name: _Moments(torch.zeros_like(p), torch.zeros_like(p)) for name, p in self._parameters.items()
+            name: _Moments(torch.zeros_like(local(p)), torch.zeros_like(local(p)))
+            for name, p in self._parameters.items()
         }
 
     @torch.no_grad()
@@ -48,8 +51,9 @@ class AdamW:
 
     def _update(self, names: list[str], rate: float, decay: float) -> None:
         beta1, beta2 = self._config.beta1, self._config.beta2
-        parameters: list[Tensor] = [self._parameters[name] for name in names]
-        gradients = [p.grad for p in parameters if p.grad is not None]
+        whole = [self._parameters[name] for name in names]
+        parameters = [local(p) for p in whole]
+        gradients = [local(p.grad) for p in whole if p.grad is not None]
         first = [self._moments[name].first for name in names]
         second = [self._moments[name].second for name in names]
         torch._foreach_mul_(parameters, 1 - rate * decay)
@@ -75,8 +79,8 @@ class AdamW:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Copies what `state_dict` gave, wherever it lies now. Raises KeyError when a parameter is missing."""
+        """Copies what `state_dict` gave, or Pieces of it. Raises KeyError when a parameter is missing."""
         self._steps = state["steps"]
         for name, moments in self._moments.items():
-            moments.first.copy_(state["first"][name])
-            moments.second.copy_(state["second"][name])
+            moments.first.copy_(rows(state["first"][name]))
+            moments.second.copy_(rows(state["second"][name]))

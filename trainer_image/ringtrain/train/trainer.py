@@ -1,26 +1,37 @@
 """Everything that one rank trains with in one generation, and its state as a checkpoint holds it."""
 
+import math
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.distributed import ReduceOp
 
 from ringtrain.checkpoint import randomness
+from ringtrain.checkpoint.digest import model_digest, tree_digest
+from ringtrain.checkpoint.outline import first_difference
+from ringtrain.checkpoint.outline import outline as tensor_outline
 from ringtrain.checkpoint.state import State
-from ringtrain.checkpoint.tree import Tree, flatten
+from ringtrain.checkpoint.tree import Piece, Tree, Unread, rows
 from ringtrain.comm import buckets
 from ringtrain.comm.group import Group
+from ringtrain.comm.local import as_gradient
 from ringtrain.comm.meter import Meter, RoundTraffic
 from ringtrain.comm.reducer import Reducer
-from ringtrain.comm.verify import state_digest
 from ringtrain.contract.communication import CommunicationConfig
+from ringtrain.contract.parallelism import ParallelismConfig
 from ringtrain.contract.trainer_config import TrainerConfig
 from ringtrain.data.corpus import Corpus
 from ringtrain.data.loader import Batches
-from ringtrain.models import build_model
+from ringtrain.models import outline
+from ringtrain.parallel.build import build
+from ringtrain.parallel.passes import Precision
+from ringtrain.parallel.tied import sum_with_other_end
+from ringtrain.train.clip import clip
+from ringtrain.train.evaluation import Evaluation
+from ringtrain.train.loss_scale import LossScale
 from ringtrain.train.optimizer import AdamW
-from ringtrain.train.process import seed
 from ringtrain.train.schedule import learning_rate
 
 
@@ -35,14 +46,24 @@ class FinishedRound:
     """Mean per token over all ranks, in nats."""
     tokens: float
     """Of all ranks."""
+    skipped: bool
+    """Gradients were too large for fp16: parameters stay as they were."""
     traffic: RoundTraffic
 
 
 class Trainer:
-    """One rank's model, optimizer, data and reducer. `round` counts the rounds finished, `micro_batches` those done of
-    the next one. Built from the seed alone: every generation that starts at round 0 starts with the same bits."""
+    """One rank's part of the model, optimizer, data and reducer. `round` counts the rounds finished, `micro_batches`
+    those done of the next one. Built from the seed alone: every generation that starts at round 0 starts with the same
+    bits."""
 
-    def __init__(self, config: TrainerConfig, communication: CommunicationConfig, corpus: Corpus, group: Group) -> None:
+    def __init__(
+        self,
+        config: TrainerConfig,
+        parallelism: ParallelismConfig,
+        communication: CommunicationConfig,
+        corpus: Corpus,
+        group: Group,
+    ) -> None:
         """Raises DataError when the corpus is too short, and what connecting does."""
         self.round = 0
         self.loss: float | None = None
@@ -50,60 +71,92 @@ class Trainer:
         self.micro_batches = 0
         self.residuals_lost = False
         """What encoding had lost until the loaded checkpoint could not be taken over: it starts at zero."""
+        self.layout_changed = False
+        """Since the loaded checkpoint: gradients are added in another order, so bits may differ."""
         self._tokens = 0
         self._loss = 0.0
         self._config = config
         self._group = group
-        seed(config.seed)
-        self._model = build_model(config.model, corpus.vocabulary).to(group.device)
-        seed(config.seed, group.rank)
-        self._optimizer = AdamW(self._model, config.optimizer)
-        self._batches = Batches(corpus, config, group.rank, group.size)
-        self._data_position = self._batches.state_dict()
+        self._scaling = LossScale() if parallelism.precision == "fp16" else None
+        self._precision = Precision(parallelism.precision, group.device)
         self._meter = Meter()
-        self._reducer = Reducer(self._model, group, communication, self._meter)
+        self._part = build(config, parallelism, corpus.vocabulary, group, self._precision, self._meter)
+        self.model = self._part.model
+        """This rank's part."""
+        self._vocabulary = corpus.vocabulary
+        randomness.seed(config.seed, group.rank)
+        self._optimizer = AdamW(self.model, config.optimizer)
+        data, _ = group.mesh.place(group.rank)
+        self._batches = Batches(corpus, config, data, group.mesh.data)
+        self._data_position = self._batches.state_dict()
+        self._reducer = Reducer(self.model, group, communication, self._meter)
 
     def begin_round(self) -> None:
         """The time from here to `finish_round` is the round's."""
         self._meter.begin_round()
-        self._reducer.begin_round(self.round + 1)
+        self._reducer.begin_round(self.round + 1, self._part.passes.passes)
+        if self._scaling is not None:
+            self._precision.scale = self._scaling.scale
 
     def train_micro_batch(self) -> None:
         """Forward and backward pass of the round's next micro-batch; the last one's sends gradients meanwhile."""
         batch = self._batches.next().to(self._group.device)
-        loss, tokens = self._model.loss(batch)
         last = self.micro_batches + 1 == self._config.batch.accumulation
         with nullcontext() if last else self._reducer.accumulate():
-            torch.autograd.backward(loss)
-        self._loss += loss.item()
-        self._tokens += int(tokens.item())
+            sums = self._part.passes.train(batch)
+        self._loss += sums.loss
+        self._tokens += sums.tokens
         self.micro_batches += 1
 
     def finish_round(self) -> FinishedRound:
         """The optimizer step on the mean gradient over all tokens of all ranks. Raises PeerLost or what polling does;
         then nothing of this trainer is of use any more."""
-        totals = self._reducer.finish(self._tokens, self._loss)
-        nn.utils.clip_grad_norm_(self._model.parameters(), self._config.optimizer.gradient_clip)
-        self._optimizer.step(learning_rate(self._config.optimizer, self.round + 1, self._config.rounds))
+        totals = self._reducer.finish(self._tokens * self._precision.scale, self._loss)
+        tokens = totals.weight / self._precision.scale
+        gradients = self._part.gradients()
+        for name in self._part.shared:
+            with self._meter.exposed():
+                sum_with_other_end(gradients[name], self._group)
+        norm = clip(gradients, self._part.copies, self._config.optimizer.gradient_clip, self._part.peers)
+        skipped = not self._scale_fits(norm)
+        if not skipped:
+            self._optimizer.step(learning_rate(self._config.optimizer, self.round + 1, self._config.rounds))
         self._optimizer.clear_gradients()
         self.round += 1
-        self.loss = totals.loss / (totals.weight or 1.0)
+        self.loss = totals.loss / (tokens or 1.0)
         self.micro_batches = self._tokens = 0
         self._loss = 0.0
         self._data_position = self._batches.state_dict()
-        return FinishedRound(self.round, self.loss, totals.weight, self._meter.end_round())
+        return FinishedRound(self.round, self.loss, tokens, skipped, self._meter.end_round())
+
+    def _scale_fits(self, norm: float) -> bool:
+        """Whether a gradient of this norm is one. Sets the loss scale for the next round."""
+        if self._scaling is None:
+            return True
+        finite = math.isfinite(norm)
+        before, self._scaling = self._scaling.scale, self._scaling.after(finite)
+        # What encoding lost of an overflow is no gradient either.
+        self._reducer.rescale_residuals(self._scaling.scale / before if finite else 0.0)
+        return finite
+
+    def evaluate(self, evaluation: Evaluation) -> float:
+        """The loss on the evaluation's text. Raises PeerLost, or what polling raises."""
+        return evaluation.loss(self.model, self._part.passes)
 
     def state(self) -> State:
         """Between two micro-batches; its tensors are the living ones, so write them before training goes on."""
-        gradients = {name: p.grad for name, p in self._model.named_parameters() if p.grad is not None}
         return State(
             replicated={
                 "round": self.round,
                 "loss": self.loss,
-                "model": dict(self._model.state_dict()),
-                "optimizer": self._optimizer.state_dict(),
+                "model": self._part.saved(self._part.values()),
+                "optimizer": {
+                    name: self._part.saved(value) if isinstance(value, dict) else value
+                    for name, value in self._optimizer.state_dict().items()
+                },
+                "loss_scale": asdict(self._scaling) if self._scaling is not None else None,
                 "data": self._data_position,
-                "bucket_layout": self.bucket_layout,
+                "bucket_layout": {self._place: self._layout_digest()},
             },
             local={
                 "random": randomness.capture(),
@@ -112,7 +165,7 @@ class Trainer:
                     "micro_batches": self.micro_batches,
                     "tokens": self._tokens,
                     "loss": self._loss,
-                    "gradients": gradients,
+                    "gradients": self._part.gradients(),
                 },
             },
         )
@@ -123,27 +176,39 @@ class Trainer:
         Raises OtherModel, or DataError when the text is another.
         """
         saved = state.replicated
-        _compare(self._model, saved["model"])
-        self._model.load_state_dict(saved["model"])
+        _compare(outline(self._config.model, self._vocabulary), saved["model"])
+        for name, value in self._part.values().items():
+            value.copy_(rows(saved["model"][name]))
         self._optimizer.load_state_dict(saved["optimizer"])
+        if self._scaling is not None and saved["loss_scale"] is not None:
+            self._scaling = LossScale(**saved["loss_scale"])
+        self.layout_changed = saved["bucket_layout"].get(self._place) != self._layout_digest()
         self._batches.load_state_dict(saved["data"])
         self._data_position = saved["data"]
         self.round = saved["round"]
         self.loss = saved["loss"]
-        if state.local is None:
-            seed(self._config.seed, self._group.rank, self.round)
-            self.residuals_lost = bool(self._reducer.residuals())
-        else:
+        if state.local is not None and self._all_fit(state.local):
             self._load_local(state.local)
+        else:
+            randomness.seed(self._config.seed, self._group.rank, self.round)
+            self.residuals_lost = bool(self._reducer.residuals())
+
+    def _all_fit(self, local: Tree) -> bool:
+        """Not when the model was cut elsewhere: then no rank goes on in the middle of a round."""
+        own, gradients = self._part.values(), local["accumulated"]["gradients"]
+        fits = all(name in own and own[name].shape == gradient.shape for name, gradient in gradients.items())
+        everywhere = torch.tensor(int(fits))
+        self._group.all_reduce(everywhere, ReduceOp.MIN)
+        return bool(everywhere)
 
     def _load_local(self, local: Tree) -> None:
         accumulated = local["accumulated"]
         self.micro_batches = accumulated["micro_batches"]
         self._tokens = accumulated["tokens"]
         self._loss = accumulated["loss"]
-        parameters = dict(self._model.named_parameters())
         for name, gradient in accumulated["gradients"].items():
-            parameters[name].grad = gradient.to(self._group.device)
+            parameter = self._part.parameters[name]
+            parameter.grad = as_gradient(gradient.to(self._group.device), parameter)
         for _ in range(self.micro_batches):
             self._batches.next()
         randomness.restore(local["random"])
@@ -151,33 +216,34 @@ class Trainer:
 
     @property
     def codec(self) -> str:
-        """Of large tensors between machines, such as zfp-4."""
+        """Of large tensors between machines in the last round, such as zfp-4."""
         return self._reducer.codec
 
-    @property
-    def bucket_layout(self) -> str:
-        """Of gradients; a run that goes on with another one adds them in another order."""
-        return buckets.digest(self._reducer.layout)
+    def needs(self, path: str) -> bool | slice:
+        """What of the tensor of that path in a checkpoint's replicated state is of this rank's part of the model."""
+        return self._part.wanted(path.rpartition("/")[2])
 
     def parameters_digest(self) -> str:
-        return state_digest(self._model.state_dict())
+        """Of the whole model, however it is cut; all ranks must ask for it. Raises PeerLost, or what polling raises."""
+        return model_digest(self._group, self._part.digests())
 
     def digest(self) -> str:
-        """Of all that must be the same on every rank."""
-        tensors, structure = flatten(self.state().replicated)
-        return state_digest(tensors | {"": torch.frombuffer(bytearray(structure.encode()), dtype=torch.uint8)})
+        """Of all that must be the same on every rank that holds this part of the model."""
+        return tree_digest(self.state().replicated)
 
     def close(self) -> None:
         self._reducer.close()
 
+    @property
+    def _place(self) -> str:
+        return str(self._group.mesh.part(self._group.rank))
 
-def _compare(model: nn.Module, saved: dict[str, torch.Tensor]) -> None:
-    own = model.state_dict()
-    for name in [*own, *(name for name in saved if name not in own)]:
-        theirs, ours = _shape(saved.get(name)), _shape(own.get(name))
-        if theirs != ours:
-            raise OtherModel(f"its tensor {name} is {theirs}, but the model's is {ours}")
+    def _layout_digest(self) -> str:
+        return buckets.digest(self._reducer.layout)
 
 
-def _shape(tensor: torch.Tensor | None) -> str:
-    return "absent" if tensor is None else f"{str(tensor.dtype).removeprefix('torch.')} {tuple(tensor.shape)}"
+def _compare(model: nn.Module, saved: dict[str, Tensor | Piece | Unread]) -> None:
+    difference = first_difference(tensor_outline(saved), tensor_outline(model.state_dict()))
+    if difference is not None:
+        name, theirs, ours = difference
+        raise OtherModel(f"its tensor {name} is {theirs}, but the model's is {ours}")

@@ -87,7 +87,7 @@ def test_warm_leaves_nothing_to_compile() -> None:
 import torch
 from ringtrain.comm.codec import zfp, zfp_kernels
 zfp.warm(torch.float32)
-kernels = (zfp_kernels.encode, zfp_kernels.decode, zfp_kernels.decode_add, zfp_kernels.encode_with_residual)
+kernels = (zfp_kernels.encode, zfp_kernels.decode, zfp_kernels.encode_with_residual)
 print([len(kernel.signatures) for kernel in kernels])
 codec, values, data = zfp.Zfp(4), torch.zeros(64), torch.zeros(32, dtype=torch.uint8)
 codec.encode(values, data), codec.decode(data, values), codec.decode_add(data, values)
@@ -95,4 +95,4 @@ codec.encode_with_residual(values, torch.zeros(64), 1.0, data)
 print([len(kernel.signatures) for kernel in kernels])
 """
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=True)
-    assert run.stdout.splitlines() == ["[1, 1, 1, 1]"] * 2
+    assert run.stdout.splitlines() == ["[1, 1, 1]"] * 2

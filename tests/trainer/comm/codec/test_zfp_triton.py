@@ -1,12 +1,8 @@
-"""The codec for GPUs, against zfpy: on a GPU if there is one, and in Triton's interpreter, on the CPU.
+"""The codec for GPUs, against zfpy.
 
-Triton reads TRITON_INTERPRET when it is imported. So the interpreter has a process of its own, which runs these tests.
-It takes as long for one block as for all that a program can have: so examples are few, and have many blocks.
+Triton's interpreter takes most of a second for a program, whether it has one block or all that it can have: so examples
+are few there, and have many blocks.
 """
-
-import os
-import subprocess
-import sys
 
 import numpy
 import pytest
@@ -20,25 +16,20 @@ from ringtrain.comm.codec.zfp import Zfp
 from ringtrain.comm.codec.zfp_format import BLOCK, HIGHEST_RATE, LOWEST_RATE
 from ringtrain.comm.codec.zfp_numba import NumbaZfp
 from ringtrain.comm.codec.zfp_reference import ReferenceZfp
+from trainer.comm.codec.interpreter import DEVICE, HAS_GPU, check_in_interpreter, outside, where_kernels_run
 from trainer.comm.codec.zfp_data import every_kind, float_values, same_bits
 
-pytest.importorskip("triton", reason="triton is not installed (CUDA builds of torch bring it; or: pip install triton)")
+pytest.importorskip("triton", reason="triton is not installed: see the extra gpu")
 from ringtrain.comm.codec.zfp_triton import TritonZfp
 
-INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
-HAS_GPU = not INTERPRETED and torch.cuda.is_available()
-DEVICE = "cuda" if HAS_GPU else "cpu"
 # Without shrinking, which takes a thousand examples.
-few = settings(deadline=None, max_examples=200 if HAS_GPU else 8, phases=[Phase.explicit, Phase.generate])
+few = settings(deadline=None, max_examples=200 if HAS_GPU else 3, phases=[Phase.explicit, Phase.generate])
 RATES = st.integers(LOWEST_RATE, HIGHEST_RATE)
 PROGRAM = 32 * BLOCK
 """Values that one program works at."""
 
 # The interpreter computes with numpy, which warns of infinities.
 pytestmark = pytest.mark.filterwarnings("ignore:(overflow|invalid value) encountered:RuntimeWarning")
-where_kernels_run = pytest.mark.skipif(
-    not INTERPRETED and not HAS_GPU, reason="no GPU: test_all_in_the_interpreter runs it on the CPU"
-)
 on_a_gpu = pytest.mark.skipif(not HAS_GPU, reason="needs a GPU")
 
 
@@ -76,20 +67,15 @@ def random_bytes(bits: int, ones: float, seed: int) -> Tensor:
     return torch.from_numpy(numpy.packbits(drawn, bitorder="little"))
 
 
-@pytest.mark.skipif(INTERPRETED, reason="this is the interpreter")
+@outside
 @pytest.mark.timeout(900)
 def test_all_in_the_interpreter() -> None:
-    run = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", __file__],
-        env={**os.environ, "TRITON_INTERPRET": "1"}, capture_output=True, text=True, timeout=890,
-    )  # fmt: skip
-    assert run.returncode == 0, run.stdout
-    assert " passed" in run.stdout
+    check_in_interpreter(__file__)
 
 
 @where_kernels_run
-@pytest.mark.parametrize("rate", range(LOWEST_RATE, HIGHEST_RATE + 1))
-def test_every_rate(rate: int) -> None:
+@pytest.mark.parametrize("rate", range(LOWEST_RATE, HIGHEST_RATE + 1) if HAS_GPU else [3, 4, 5, 8, 16])
+def test_rates(rate: int) -> None:
     values = every_kind(31, rate)
     data = encoded(ReferenceZfp(rate), values)
     assert torch.equal(encoded(gpu(rate), values), data)
@@ -116,14 +102,16 @@ def test_any_bytes_are_decoded_as_by_zfpy(rate: int, ones: float, seed: int) -> 
 @where_kernels_run
 @pytest.mark.parametrize("rate", [3, 4])
 def test_the_midpoint_is_that_of_the_cpu(rate: int) -> None:
-    values = torch.cat([gaussian(4 * PROGRAM), every_kind(31, 5)])
+    values = torch.cat([gaussian(64 * (64 if HAS_GPU else 1)), every_kind(31, 5)])
     data = encoded(ReferenceZfp(rate), values)
     wanted = decoded(cpu(rate, midpoint=True), data, len(values))
     assert same_bits(decoded(gpu(rate, midpoint=True), data, len(values)), wanted)
 
 
 @where_kernels_run
-@pytest.mark.parametrize("numel", [1, 15, 16, 17, 32, 33, 47, 48, 49, 63, 65, PROGRAM - 20, PROGRAM + 20])
+@pytest.mark.parametrize(
+    "numel", [1, 33, PROGRAM + 20, *([15, 16, 17, 32, 47, 48, 49, 63, 65, PROGRAM - 20] if HAS_GPU else [])]
+)
 def test_partial_blocks(numel: int) -> None:
     values = gaussian(numel)
     data = encoded(ReferenceZfp(4), values)
@@ -133,7 +121,7 @@ def test_partial_blocks(numel: int) -> None:
 
 @where_kernels_run
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-@pytest.mark.parametrize("rate", [4, 9])
+@pytest.mark.parametrize("rate", [4, 9] if HAS_GPU else [4])
 def test_16_bit_values_are_read_as_they_are(dtype: torch.dtype, rate: int) -> None:
     values = every_kind(31, 7)[:-5].clamp(-65504, 65504).to(dtype)
     data = encoded(gpu(rate), values)
@@ -146,7 +134,7 @@ def test_16_bit_values_are_read_as_they_are(dtype: torch.dtype, rate: int) -> No
 @pytest.mark.parametrize("midpoint", [False, True])
 def test_decode_add_is_decode_and_add(midpoint: bool) -> None:
     values = every_kind(31, 3)[:-5]
-    codec, data, sums = gpu(5, midpoint=midpoint), encoded(gpu(5), values), gaussian(len(values)).to(DEVICE)
+    codec, data, sums = gpu(5, midpoint=midpoint), encoded(cpu(5), values), gaussian(len(values)).to(DEVICE)
     wanted = sums.cpu() + decoded(cpu(5, midpoint=midpoint), data, len(values))
     codec.decode_add(data.to(DEVICE), sums)
     assert same_bits(sums.cpu(), wanted)
@@ -156,10 +144,8 @@ def test_decode_add_is_decode_and_add(midpoint: bool) -> None:
 @pytest.mark.parametrize(
     ("dtype", "midpoint", "keep", "numel"),
     [
-        (torch.float32, True, 1.0, PROGRAM + 100),
-        (torch.float32, False, 0.3, 1000),
+        (torch.float32, True, 0.3, PROGRAM - 100),
         (torch.bfloat16, False, 1.0, 100),
-        (torch.float16, True, 0.5, 1),
     ],
 )
 def test_the_residual_is_that_of_the_cpu(dtype: torch.dtype, midpoint: bool, keep: float, numel: int) -> None:
@@ -176,11 +162,8 @@ def test_the_residual_is_that_of_the_cpu(dtype: torch.dtype, midpoint: bool, kee
 @pytest.mark.parametrize(
     ("dtype", "numel", "place", "bad"),
     [
-        (torch.float32, 1, 0, float("nan")),
-        (torch.float32, PROGRAM + 70, PROGRAM + 69, float("inf")),
-        (torch.float32, PROGRAM + 70, 30, -float("inf")),
-        (torch.bfloat16, 70, 69, float("nan")),
-        (torch.float16, 70, 30, float("inf")),
+        (torch.float32, PROGRAM + 70, PROGRAM + 69, float("nan")),
+        (torch.float16, 70, 30, -float("inf")),
     ],
 )
 def test_refuses_what_is_not_finite(dtype: torch.dtype, numel: int, place: int, bad: float) -> None:

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("triton", reason="triton is not installed (CUDA builds of torch bring it; or: pip install triton)")
+pytest.importorskip("triton", reason="triton is not installed: see the extra gpu")
 import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 from ringtrain.comm.codec import zfp_triton_kernels
 
-CONSTANTS = {"rate": 4, "midpoint": True, "blocks": 32}
+CONSTANTS = {"rate": 4, "midpoint": True, "adds": True, "blocks": 32}
 TYPES = {
     "values": "*fp32", "residual": "*fp32", "data": "*u8", "mark": "*i32", "numel": "i32", "kept": "fp32",
     "forgotten": "fp32",
@@ -20,7 +20,8 @@ TYPES = {
 
 
 @pytest.mark.skipif(os.environ.get("TRITON_INTERPRET") == "1", reason="the interpreter compiles nothing")
-@pytest.mark.parametrize("name", ["encode", "encode_sum", "keep_lost", "decode", "decode_add"])
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("name", ["encode_sum", "keep_lost", "decode"])  # What the others do, these do too.
 def test_compiles_to_arithmetic_as_on_cpus(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
     kernel = getattr(zfp_triton_kernels, name)

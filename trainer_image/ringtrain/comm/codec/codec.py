@@ -42,6 +42,17 @@ class Codec(Protocol):
         """
         ...
 
+    def queue_encode(self, values: Tensor, data: Tensor, mark: Tensor) -> None:
+        """As `encode`, but never waits for a GPU: what `encode` would say is left in `mark`, an int32 tensor of one
+        element on the values' device, which becomes 1 when some value is NaN or infinite, else 0."""
+        ...
+
+    def queue_encode_with_residual(
+        self, values: Tensor, residual: Tensor, keep: float, data: Tensor, mark: Tensor
+    ) -> None:
+        """As `encode_with_residual`, with a mark as of `queue_encode`."""
+        ...
+
     def decode(self, data: Tensor, values: Tensor) -> None:
         """Overwrites `values`. What passes the range of float16 becomes its greatest finite value."""
         ...
@@ -51,11 +62,26 @@ class Codec(Protocol):
         ...
 
 
-class UnfusedCodec:
-    """The compound operations, by the simple ones."""
+class PromptCodec:
+    """The operations that queue, by those that answer."""
 
     def encode(self, values: Tensor, data: Tensor) -> bool:
         raise NotImplementedError
+
+    def encode_with_residual(self, values: Tensor, residual: Tensor, keep: float, data: Tensor) -> bool:
+        raise NotImplementedError
+
+    def queue_encode(self, values: Tensor, data: Tensor, mark: Tensor) -> None:
+        mark.fill_(not self.encode(values, data))
+
+    def queue_encode_with_residual(
+        self, values: Tensor, residual: Tensor, keep: float, data: Tensor, mark: Tensor
+    ) -> None:
+        mark.fill_(not self.encode_with_residual(values, residual, keep, data))
+
+
+class UnfusedCodec(PromptCodec):
+    """The compound operations, by the simple ones."""
 
     def decode(self, data: Tensor, values: Tensor) -> None:
         raise NotImplementedError
@@ -84,7 +110,9 @@ def all_finite(values: Tensor) -> bool:
 
 
 def store(decoded: Tensor, values: Tensor) -> None:
-    """Casts float32 `decoded` into `values`, which a lossy codec may have carried past the range of float16."""
+    """Casts float32 `decoded` into `values`. A finite value that a lossy codec carried past the range of float16
+    becomes the greatest there is; NaN and infinities arrive as they are."""
     if values.dtype == torch.float16:
-        decoded = decoded.clamp(-_FLOAT16_MAXIMUM, _FLOAT16_MAXIMUM)
+        bounded = decoded.clamp(-_FLOAT16_MAXIMUM, _FLOAT16_MAXIMUM)
+        decoded = torch.where(decoded.isinf(), decoded, bounded)
     values.copy_(decoded)

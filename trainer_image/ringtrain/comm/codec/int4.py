@@ -1,5 +1,6 @@
 """Four bits a value and one scale a block: absmax quantisation, as in ZeRO++ (arXiv 2306.10209)."""
 
+import functools
 import math
 from typing import Literal
 
@@ -23,7 +24,7 @@ class Int4(UnfusedCodec):
     def __init__(self, block: Literal[32, 128], rotate: bool) -> None:
         self.name = f"int4-{block}" + "-rotated" * rotate
         self.block = block
-        self._signs = _signs(block) if rotate else None
+        self._rotate = rotate
 
     def encoded_bytes(self, numel: int) -> int:
         return -(-numel // self.block) * (_SCALE.itemsize + self.block // 2)
@@ -32,8 +33,8 @@ class Int4(UnfusedCodec):
         if values.numel() == 0:
             return True
         blocks = self._blocks(values)
-        if self._signs is not None:
-            blocks = _hadamard(blocks * self._signs)
+        if self._rotate:
+            blocks = _hadamard(blocks * _signs(self.block, blocks.device))
         if not all_finite(blocks):
             return False
         scales, codes = self._split(data)
@@ -50,8 +51,8 @@ class Int4(UnfusedCodec):
         scales, codes = self._split(data)
         blocks = torch.stack([codes & 15, codes >> 4], dim=2).view(len(codes), self.block).float()
         blocks.sub_(8).mul_(scales.float().unsqueeze(1))
-        if self._signs is not None:
-            blocks = _hadamard(blocks).mul_(self._signs)
+        if self._rotate:
+            blocks = _hadamard(blocks).mul_(_signs(self.block, blocks.device))
         store(blocks.view(-1)[: values.numel()], values)
 
     def _blocks(self, values: Tensor) -> Tensor:
@@ -68,13 +69,14 @@ class Int4(UnfusedCodec):
         return data[:boundary].view(_SCALE), data[boundary:].view(blocks, self.block // 2)
 
 
-def _signs(block: int) -> Tensor:
+@functools.cache
+def _signs(block: int, device: torch.device) -> Tensor:
     """The same in every process and release: from a linear congruential generator, not from torch's."""
     state, signs = 1, []
     for _ in range(block):
         state = (state * 1103515245 + 12345) % 2**31
         signs.append(1.0 if state >> 16 & 1 else -1.0)
-    return torch.tensor(signs)
+    return torch.tensor(signs, device=device)
 
 
 def _hadamard(blocks: Tensor) -> Tensor:

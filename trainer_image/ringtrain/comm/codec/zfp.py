@@ -43,6 +43,14 @@ class Zfp:
     def encode_with_residual(self, values: Tensor, residual: Tensor, keep: float, data: Tensor) -> bool:
         return self._for(values).encode_with_residual(values, residual, keep, data)
 
+    def queue_encode(self, values: Tensor, data: Tensor, mark: Tensor) -> None:
+        self._for(values).queue_encode(values, data, mark)
+
+    def queue_encode_with_residual(
+        self, values: Tensor, residual: Tensor, keep: float, data: Tensor, mark: Tensor
+    ) -> None:
+        self._for(values).queue_encode_with_residual(values, residual, keep, data, mark)
+
     def decode(self, data: Tensor, values: Tensor) -> None:
         self._for(values).decode(data, values)
 

@@ -12,7 +12,7 @@ from ringtrain.comm.codec.zfp_compiled import compiled
 from ringtrain.comm.codec.zfp_format import BLOCK, HIGHEST_RATE, ROW
 from ringtrain.comm.codec.zfp_planes import HEADER_BITS, SPARE_WORDS, Words, read, write
 from ringtrain.comm.codec.zfp_values import INFINITY, Values, get, magnitude, put
-from ringtrain.comm.codec.zfp_vectors import transform, untransform
+from ringtrain.comm.codec.zfp_vectors import SPARE_PLANES, prefetch, transform, untransform
 from ringtrain.comm.codec.zfp_words import float_of, load_word, store_word
 
 Floats = NDArray[numpy.float32]
@@ -22,6 +22,8 @@ _Long = numpy.int64
 
 _STRIP = 32
 """Blocks that are worked at together. Their bytes are copied to or from a place that has words to spare."""
+_AHEAD = 4 * BLOCK
+"""How many values before it is written memory is fetched: a block is done in about the time that this takes."""
 _HEADER = _Word(2**HEADER_BITS - 1)
 
 
@@ -120,22 +122,22 @@ def _middle(cut: int) -> numpy.int32:
 
 
 @njit
+def _planes() -> NDArray[_Word]:
+    """For one block."""
+    return _aligned(8 * (32 + SPARE_PLANES)).view(numpy.uint64)
+
+
+@njit
 def _decode_block(
-    strip: Words,
-    slot: int,
-    rate: int,
-    planes: NDArray[_Word],
-    found: NDArray[_Long],
-    midpoint: bool,
-    values: Floats,
-    start: int,
+    strip: Words, slot: int, rate: int, planes: NDArray[_Word], midpoint: bool, adds: bool, values: Floats, start: int
 ) -> None:
-    """Makes values of what was read of a block, 64 from `values[start]` on."""
-    exponent = numpy.int64((load_word(strip, slot * rate) & _HEADER) >> 1)
-    scale = _Bits((exponent - 30) << 23 if exponent > 30 else 1 << exponent >> 8)  # Normal; or subnormal, or zero.
-    lowest, top, known = found[3 * slot], found[3 * slot + 1], found[3 * slot + 2]
+    """Makes 64 values of a block, from `values[start]` on, or adds them to those."""
+    at = slot * rate
+    exponent = numpy.int64((load_word(strip, at) & _HEADER) >> 1)
+    scale = float_of(_Bits((exponent - 30) << 23 if exponent > 30 else 1 << exponent >> 8))  # Or subnormal, or zero.
+    lowest, top, known = read(strip, at, at + rate, planes)
     middle, rest_middle = (_middle(lowest), _middle(lowest + 1)) if midpoint else (numpy.int32(0), numpy.int32(0))
-    untransform(planes, slot, lowest, top, numpy.int32(known), middle, rest_middle, float_of(scale), values, start)
+    untransform(planes, lowest, top, numpy.int32(known), middle, rest_middle, scale, adds, values, start)
 
 
 @compiled
@@ -163,8 +165,7 @@ def encode_with_residual(
     blocks = _aligned(4 * BLOCK * _STRIP).view(numpy.float32)
     coefficients = _aligned(4 * BLOCK).view(numpy.uint32)
     strip = _aligned(8 * (_STRIP * HIGHEST_RATE + SPARE_WORDS))
-    planes = _aligned(8 * 32 * _STRIP).view(numpy.uint64)
-    found = numpy.empty(3 * _STRIP, numpy.int64)
+    planes = _planes()
     decoded = _aligned(4 * BLOCK).view(numpy.float32)
     kept, forgotten = numpy.float32(keep), numpy.float32(1 - keep)
     for number in range(first, last, _STRIP):
@@ -175,9 +176,8 @@ def encode_with_residual(
                 return False
             _encode_block(blocks, slot, greatest, coefficients, strip, rate)
         _copy(strip, 0, data, number * rate, count * rate)
-        read(strip, count, rate, planes, found)
         for slot in range(count):
-            _decode_block(strip, slot, rate, planes, found, midpoint, decoded, 0)
+            _decode_block(strip, slot, rate, planes, midpoint, False, decoded, 0)
             start = (number + slot) * BLOCK
             for index in range(_count(values, start)):
                 lost = kept * (get(blocks, slot * BLOCK, index) - decoded[index])
@@ -186,40 +186,24 @@ def encode_with_residual(
 
 
 @compiled
-def decode(data: Words, values: Values, rate: int, midpoint: bool, first: int, last: int) -> None:
-    """Overwrites the values."""
+def decode(data: Words, values: Values, adds: bool, rate: int, midpoint: bool, first: int, last: int) -> None:
+    """Overwrites the values, or adds to them, which must be float32 then."""
     strip = _aligned(8 * (_STRIP * HIGHEST_RATE + SPARE_WORDS))
-    planes = _aligned(8 * 32 * _STRIP).view(numpy.uint64)
-    found = numpy.empty(3 * _STRIP, numpy.int64)
+    planes = _planes()
     decoded = _aligned(4 * BLOCK).view(numpy.float32)
     for number in range(first, last, _STRIP):
-        slots = min(last - number, _STRIP)
-        _copy(data, number * rate, strip, 0, slots * rate)
-        read(strip, slots, rate, planes, found)
-        for slot in range(slots):
+        blocks = min(last - number, _STRIP)
+        _copy(data, number * rate, strip, 0, blocks * rate)
+        for slot in range(blocks):
             start = (number + slot) * BLOCK
             count = _count(values, start)
             if count == BLOCK and values.itemsize == decoded.itemsize:
-                _decode_block(strip, slot, rate, planes, found, midpoint, values, start)
+                prefetch(values, start + _AHEAD)
+                _decode_block(strip, slot, rate, planes, midpoint, adds, values, start)
                 continue
-            _decode_block(strip, slot, rate, planes, found, midpoint, decoded, 0)
+            _decode_block(strip, slot, rate, planes, midpoint, False, decoded, 0)
             for index in range(count):
-                put(values, start, index, decoded[index])
-
-
-@compiled
-def decode_add(data: Words, values: Floats, rate: int, midpoint: bool, first: int, last: int) -> None:
-    """Adds to the values."""
-    strip = _aligned(8 * (_STRIP * HIGHEST_RATE + SPARE_WORDS))
-    planes = _aligned(8 * 32 * _STRIP).view(numpy.uint64)
-    found = numpy.empty(3 * _STRIP, numpy.int64)
-    decoded = _aligned(4 * BLOCK).view(numpy.float32)
-    for number in range(first, last, _STRIP):
-        count = min(last - number, _STRIP)
-        _copy(data, number * rate, strip, 0, count * rate)
-        read(strip, count, rate, planes, found)
-        for slot in range(count):
-            _decode_block(strip, slot, rate, planes, found, midpoint, decoded, 0)
-            start = (number + slot) * BLOCK
-            for index in range(_count(values, start)):
-                put(values, start, index, get(values, start, index) + decoded[index])
+                if adds:
+                    put(values, start, index, get(values, start, index) + decoded[index])
+                else:
+                    put(values, start, index, decoded[index])

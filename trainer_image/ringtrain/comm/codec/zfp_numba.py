@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ringtrain.comm.codec import zfp_kernels
+from ringtrain.comm.codec.codec import PromptCodec
 from ringtrain.comm.codec.zfp_format import BLOCK, LOWEST_RATE, check_rate, encoded_bytes
 
 _LEAST_BLOCKS = 256
@@ -19,7 +20,7 @@ _LEAST_BLOCKS = 256
 _SEEN_AS = {torch.float32: torch.float32, torch.bfloat16: torch.uint16, torch.float16: torch.int16}
 
 
-class NumbaZfp:
+class NumbaZfp(PromptCodec):
     """`rate` bits a value, by compiled kernels. May be called from several threads at once."""
 
     def __init__(self, rate: int, *, midpoint: bool, threads: int) -> None:
@@ -52,16 +53,19 @@ class NumbaZfp:
         return finite
 
     def decode(self, data: Tensor, values: Tensor) -> None:
-        encoded, target = self._encoded(data, values), _seen(values)
-        self._share(
-            values, lambda first, last: zfp_kernels.decode(encoded, target, self.rate, self._midpoint, first, last)
-        )
+        self._decode(data, values, adds=False)
 
     def decode_add(self, data: Tensor, values: Tensor) -> None:
-        encoded, target = self._encoded(data, values), _seen_sums(values, values)
-        self._share(
-            values, lambda first, last: zfp_kernels.decode_add(encoded, target, self.rate, self._midpoint, first, last)
-        )
+        _seen_sums(values, values)
+        self._decode(data, values, adds=True)
+
+    def _decode(self, data: Tensor, values: Tensor, *, adds: bool) -> None:
+        encoded, target = self._encoded(data, values), _seen(values)
+
+        def part(first: int, last: int) -> None:
+            zfp_kernels.decode(encoded, target, adds, self.rate, self._midpoint, first, last)
+
+        self._share(values, part)
 
     def _encoded(self, data: Tensor, values: Tensor) -> NDArray[numpy.uint8]:
         wanted = self.encoded_bytes(values.numel())
@@ -118,4 +122,3 @@ def warm_kernels(dtypes: Iterable[torch.dtype]) -> None:
         codec.encode(values, data)
         codec.encode_with_residual(values, torch.zeros(1), 1.0, data)
         codec.decode(data, values)
-    codec.decode_add(data, torch.zeros(1))

@@ -13,7 +13,16 @@ from numba import njit
 from numpy.typing import NDArray
 
 from ringtrain.comm.codec.zfp_vectors import plane
-from ringtrain.comm.codec.zfp_words import gather, load_word, ones, scatter, store_word, zeros_above, zeros_below
+from ringtrain.comm.codec.zfp_words import (
+    gather,
+    load_bits,
+    odd_below,
+    ones,
+    scatter,
+    store_word,
+    zeros_above,
+    zeros_below,
+)
 
 HEADER_BITS = 9
 """A flag, one unless the whole block is zero, and 8 bits of exponent."""
@@ -24,6 +33,8 @@ _Word = numpy.uint64
 _ZERO, _ONE, _ALL = _Word(0), _Word(1), _Word(2**64 - 1)
 _LOW_HALF = _Word(2**32 - 1)
 _EVEN = _Word(0x5555555555555555)
+_WINDOW = 56
+"""Bits of groups that are looked at together: `load_bits` gives one more, which says what is due after them."""
 
 Words = NDArray[numpy.uint8]
 
@@ -94,133 +105,77 @@ def write(
 
 
 @njit
-def _peek(data: Words, position: int) -> _Word:
+def _load_64(data: Words, position: int) -> _Word:
     """64 bits from `position` on."""
-    at, passed = position >> 6, position & 63
-    return load_word(data, at) >> passed | (load_word(data, at + 1) << _ONE) << (63 - passed)
-
-
-@njit
-def _parities(word: _Word) -> _Word:
-    """Whether the ones of the word up to each bit, itself included, are odd in number."""
-    word ^= word << _Word(1)
-    word ^= word << _Word(2)
-    word ^= word << _Word(4)
-    word ^= word << _Word(8)
-    word ^= word << _Word(16)
-    return word ^ word << _Word(32)
+    return load_bits(data, position) & _LOW_HALF | load_bits(data, position + 32) << _Word(32)
 
 
 @njit(forceinline=True)
-def _read_groups(data: Words, position: int, end: int, significant: int) -> tuple[_Word, int, int, int]:
-    """Reads the groups of a plane, which may be cut off at `end`: their bits, and the position after them.
-
-    Then how many coefficients are significant, and how many are known.
-    """
-    bits = _ZERO
+def _read_groups(data: Words, position: int, end: int, significant: int, bits: _Word) -> tuple[_Word, int, int, int]:
+    """As `_read_plane`, from the groups on: `bits` are those of the coefficients that were significant before."""
+    due = _ZERO  # All ones while a coefficient's one is due, which a test has promised.
     while True:
-        room = min(end - position, 64)
-        if room == 0:
-            return bits, position, significant, significant
-        window = _peek(data, position)
-        if significant == 63:
-            last = window & _ONE
-            return bits | last << _Word(63), position + 1, significant + numpy.int64(last), 64
-        # The ones are in turn a test and a coefficient's. A zero where a test is due ends the plane.
-        odd = _parities(window)
-        length = zeros_below(~(window | odd))
-        ended = length < room
-        length = min(length, room)
-        coefficients = ~(window & odd) & _ALL >> (64 - length) if length else _ZERO
+        room = min(end - position, _WINDOW)
+        window = load_bits(data, position)
+        # The ones are in turn a test's and a coefficient's. A zero where a test is due ends the plane.
+        dues = odd_below(window) ^ due
+        end_of_plane = zeros_below(~(window | dues))
+        length = min(end_of_plane, room)
+        coefficients = dues & _lowest(length)
         count = ones(coefficients)
-        if count >= 63 - significant:  # The last one is next: it is one if a one is due, or else if tested one.
-            length = zeros_below(scatter(_ONE << (62 - significant), coefficients)) + 1
-            bits |= gather(window & ~odd, coefficients & _ALL >> (64 - length)) << significant
-            due = odd >> (length - 1) & _ONE
+        if significant + count >= 63:  # The last one is next: it is one if a one is due, or else if tested one.
+            missing = 63 - significant
+            length = zeros_below(scatter(_ONE << (missing - 1), coefficients)) + 1 if missing else 0
+            bits |= gather(window, coefficients & _lowest(length)) << significant
             significant = 63
             position += length
-            if length < room:
-                last = due | window >> length & _ONE
-                return bits | last << _Word(63), position + 1 - numpy.int64(due), 63 + numpy.int64(last), 64
-            if due:
+            if dues >> length & _ONE:
                 return bits | _ONE << _Word(63), position, 64, 64
+            if length < room:
+                last = window >> length & _ONE
+                return bits | last << _Word(63), position + 1, 63 + numpy.int64(last), 64
+            if position == end:
+                return bits, position, 63, 63
+            due = _ZERO
             continue
-        if not ended and end - position > 64:  # Go on after the last whole group.
-            length = 64 - zeros_above(window & ~odd)
-            coefficients &= _ALL >> (64 - length)
-            count = ones(coefficients)
         bits |= gather(window, coefficients) << significant
         significant += count
         position += length
-        if ended:
+        if end_of_plane < room:
             return bits, position + 1, significant, 64
-        if position == end and odd >> (length - 1) & _ONE:  # Cut off before the one that a test has promised.
-            return bits | _ONE << significant, position, significant + 1, significant + 1
+        is_due = dues >> length & _ONE
+        if position == end:  # A one that is due and was cut off is the next coefficient's.
+            known = significant + numpy.int64(is_due)
+            return bits | is_due << significant, position, known, known
+        due = _ZERO - is_due
 
 
 @njit(forceinline=True)
 def _read_plane(data: Words, position: int, end: int, significant: int) -> tuple[_Word, int, int, int]:
     """A plane, and the position after it; how many coefficients are significant then, and how many are known of it."""
-    plain = min(significant, end - position)
-    bits = _peek(data, position)
-    if plain == min(end - position, 64):
-        return bits & _ALL >> (64 - plain), position + plain, significant, plain
-    bits &= _lowest(plain)
-    groups, position, significant, known = _read_groups(data, position + plain, end, significant)
-    return bits | groups, position, significant, known
+    bits = _load_64(data, position)
+    room = min(end - position, 64)
+    if significant >= room:
+        return bits & _ALL >> (64 - room), position + room, significant, room
+    return _read_groups(data, position + significant, end, significant, bits & _lowest(significant))
 
 
 @njit(forceinline=True)
-def _open(data: Words, start: int, end: int) -> tuple[int, int]:
-    """The position of the first plane with a one, and its number and one."""
-    if not load_word(data, start >> 6) & _ONE:
-        return end, 0
-    empty = min(zeros_below(_peek(data, start + HEADER_BITS)), 32)
-    return start + HEADER_BITS + empty, 32 - empty
+def read(data: Words, at: int, end: int, planes: NDArray[numpy.uint64]) -> tuple[int, int, int]:
+    """Reads what `write` wrote to the words `at` to `end`, exclusive: plane n's bits become `planes[n]`.
 
-
-@njit(forceinline=True)
-def _note(found: NDArray[numpy.int64], slot: int, lowest: int, top: int, known: int) -> None:
-    found[_Word(3 * slot)], found[_Word(3 * slot + 1)], found[_Word(3 * slot + 2)] = lowest, top, known
-
-
-@njit
-def read(data: Words, count: int, rate: int, planes: NDArray[numpy.uint64], found: NDArray[numpy.int64]) -> None:
-    """Reads what `write` wrote to `count` blocks of `rate` words.
-
-    The bits of block n go to 32 planes from `32 * n` on. `found[3 * n:]` says the lowest plane that was read, the one
-    above the highest with a one, and how many coefficients are known of the lowest: of the others there was no room.
+    Returns the lowest plane that was read, the one above the highest with a one, and how many coefficients are known of
+    the lowest: of the others there was no room. A block of zeros has no planes.
     """
-    size = 64 * rate
-    # Where a plane begins depends on all before it, and the processor waits. Meanwhile it can work at another block.
-    slot, other = 0, 1
-    end = size
-    position, top = _open(data, 0, end)
-    bit, significant, known = top, 0, 64
-    other_end = end + size
-    other_position, other_top = _open(data, end, other_end) if count > 1 else (other_end, 0)
-    other_bit, other_significant, other_known = other_top, 0, 64
-    following = 2
-    while slot < count or other < count:
-        if bit > 0 and position < end:
-            bit -= 1
-            planes[_Word(32 * slot + bit)], position, significant, known = _read_plane(data, position, end, significant)
-        elif slot < count:
-            _note(found, slot, bit, top, known)
-            slot = following
-            following += 1
-            end = (slot + 1) * size
-            position, top = _open(data, end - size, end) if slot < count else (end, 0)
-            bit, significant, known = top, 0, 64
-        if other_bit > 0 and other_position < other_end:
-            other_bit -= 1
-            planes[_Word(32 * other + other_bit)], other_position, other_significant, other_known = _read_plane(
-                data, other_position, other_end, other_significant
-            )
-        elif other < count:
-            _note(found, other, other_bit, other_top, other_known)
-            other = following
-            following += 1
-            other_end = (other + 1) * size
-            other_position, other_top = _open(data, other_end - size, other_end) if other < count else (other_end, 0)
-            other_bit, other_significant, other_known = other_top, 0, 64
+    position = 64 * at + HEADER_BITS
+    if not load_bits(data, 64 * at) & _ONE:
+        return 0, 0, 64
+    empty = min(zeros_below(load_bits(data, position)), 32)
+    position += empty
+    bit = top = 32 - empty
+    end *= 64
+    significant, known = 0, 64
+    while bit > 0 and position < end:
+        bit -= 1
+        planes[_Word(bit)], position, significant, known = _read_plane(data, position, end, significant)
+    return bit, top, known

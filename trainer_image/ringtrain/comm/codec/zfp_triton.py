@@ -18,10 +18,7 @@ class TritonZfp:
     """`rate` bits a value. All tensors lie on one GPU, and `data` begin at a multiple of 8 bytes.
 
     Work goes to the calling thread's current stream of that GPU. `encode` and `encode_with_residual` then wait for it,
-    to say whether all values were finite. The operations that begin with `queue_` never wait: they set `mark`, an int32
-    tensor of one element on the same GPU, to 1 if some value is NaN or infinite, else to 0. It may be the first bytes
-    of a message's own header, and is then read where the message arrives; or it is copied to pinned memory beside the
-    data, and read once an event that was recorded after the copy has come.
+    to say whether all values were finite; the operations that begin with `queue_` never wait.
 
     May be called from several threads at once.
     """
@@ -70,13 +67,18 @@ class TritonZfp:
 
     def decode(self, data: Tensor, values: Tensor) -> None:
         _check(values)
-        words = self._words(data, values)
-        _launch(zfp_triton_kernels.decode, values.numel(), words, values, rate=self.rate, midpoint=self._midpoint)
+        self._decode(data, values, adds=False)
 
     def decode_add(self, data: Tensor, values: Tensor) -> None:
         _check_sums(values, values)
+        self._decode(data, values, adds=True)
+
+    def _decode(self, data: Tensor, values: Tensor, *, adds: bool) -> None:
         words = self._words(data, values)
-        _launch(zfp_triton_kernels.decode_add, values.numel(), words, values, rate=self.rate, midpoint=self._midpoint)
+        _launch(
+            zfp_triton_kernels.decode, values.numel(), words, values,
+            adds=adds, rate=self.rate, midpoint=self._midpoint,
+        )  # fmt: skip
 
     def _words(self, data: Tensor, values: Tensor) -> Tensor:
         wanted = self.encoded_bytes(values.numel())

@@ -64,14 +64,6 @@ def take(values: tl.tensor, block: tl.tensor, numel: tl.tensor) -> tl.tuple:
 
 
 @triton.jit
-def give(given: tl.tuple, values: tl.tensor, block: tl.tensor, numel: tl.tensor) -> None:
-    """Writes blocks, but for what is after the last value."""
-    for place in tl.static_range(0, _BLOCK, 4):
-        four = [given[place], given[place + 1], given[place + 2], given[place + 3]]
-        give_fours(four, values, fours(block, place), numel)
-
-
-@triton.jit
 def greatest(block: tl.tuple) -> tl.tensor:
     """The greatest magnitude: a value's bits but for its sign, uint32."""
     found = block[0].to(tl.uint32, bitcast=True) & 0x7FFFFFFF

@@ -11,7 +11,6 @@ from ringtrain.comm.codec import zfp_format
 from ringtrain.comm.codec.zfp_triton_blocks import (
     INFINITY,
     fours,
-    give,
     give_fours,
     greatest,
     take,
@@ -111,31 +110,18 @@ def decode(
     data: tl.tensor,
     values: tl.tensor,
     numel: tl.tensor,
+    adds: tl.constexpr,
     rate: tl.constexpr,
     midpoint: tl.constexpr,
     blocks: tl.constexpr,
 ) -> None:
-    """Overwrites the values."""
-    block = _blocks(blocks)
-    give(_decode(data, block, block * _BLOCK < numel, rate, midpoint), values, block, numel)
-
-
-@triton.jit
-def decode_add(
-    data: tl.tensor,
-    values: tl.tensor,
-    numel: tl.tensor,
-    rate: tl.constexpr,
-    midpoint: tl.constexpr,
-    blocks: tl.constexpr,
-) -> None:
-    """Adds to the values."""
+    """Overwrites the values, or adds to them."""
     block = _blocks(blocks)
     decoded = _decode(data, block, block * _BLOCK < numel, rate, midpoint)
     for place in tl.static_range(0, _BLOCK, 4):
         index = fours(block, place)
-        before = take_fours(values, index, numel)
-        after = []
-        for column in tl.static_range(4):
-            after = after + [before[column] + decoded[place + column]]
-        give_fours(after, values, index, numel)
+        four = [decoded[place], decoded[place + 1], decoded[place + 2], decoded[place + 3]]
+        if adds:
+            before = take_fours(values, index, numel)
+            four = [before[0] + four[0], before[1] + four[1], before[2] + four[2], before[3] + four[3]]
+        give_fours(four, values, index, numel)

@@ -4,6 +4,7 @@ The compiler cuts the vectors to what the processor has: AVX-512, AVX2, SSE, NEO
 nothing is checked.
 """
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,10 +17,16 @@ from numba.extending import intrinsic
 from ringtrain.comm.codec.zfp_format import BLOCK, SEQUENCY
 from ringtrain.comm.codec.zfp_words import Generated, Values, load, pointer, store
 
-_INT, _LONG, _FLOAT = ir.IntType(32), ir.IntType(64), ir.FloatType()
+_BYTE, _INT, _LONG, _FLOAT = ir.IntType(8), ir.IntType(32), ir.IntType(64), ir.FloatType()
+_BYTES = ir.VectorType(_BYTE, BLOCK)
 _LANES = ir.VectorType(_INT, BLOCK)
+_FLOATS = ir.VectorType(_FLOAT, BLOCK)
 _MASK = ir.VectorType(ir.IntType(1), BLOCK)
 _NEGABINARY = 0xAAAAAAAA
+_LINE = 64
+"""Bytes that memory moves together."""
+SPARE_PLANES = 8
+"""How far after the lowest plane that was read `untransform` may look: it takes so many together."""
 # The order in which `transform` is done with the axes: [z][x][y].
 _PLACES = [place & 48 | (place & 3) << 2 | (place & 12) >> 2 for place in SEQUENCY]
 _FROM_PLACES = [_PLACES.index(place) for place in range(BLOCK)]
@@ -35,8 +42,8 @@ _FOURS = {
 }
 
 
-def _splat(value: int) -> ir.Constant:
-    return ir.Constant(_LANES, [value] * BLOCK)
+def _splat(value: int, vector: ir.VectorType = _LANES) -> ir.Constant:
+    return ir.Constant(vector, [value] * BLOCK)
 
 
 def _broadcast(builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
@@ -105,14 +112,10 @@ def _unlift(builder: ir.IRBuilder, quarters: Values) -> Values:
     x, y, z, w = quarters
     y = add(y, _halved(builder, w))
     w = sub(w, _halved(builder, y))
-    y = add(y, w)
-    w = sub(add(w, w), y)
-    z = add(z, x)
-    x = sub(add(x, x), z)
-    y = add(y, z)
-    z = sub(add(z, z), y)
-    w = add(w, x)
-    x = sub(add(x, x), w)
+    y, w = add(w, y), sub(w, y)
+    z, x = add(x, z), sub(x, z)
+    y, z = add(z, y), sub(z, y)
+    w, x = add(x, w), sub(x, w)
     return [x, y, z, w]
 
 
@@ -128,7 +131,7 @@ def transform(typing: Any, values: Any, start: Any, scale: Any, tiny: Any, coeff
     def generate(context: Any, builder: ir.IRBuilder, signature: Signature, arguments: Values) -> ir.Value:
         values, start, scale, tiny, coefficients = arguments
         source = pointer(context, builder, signature.args[0], values, start)
-        block = load(builder, source, ir.VectorType(_FLOAT, BLOCK), 4)
+        block = load(builder, source, _FLOATS, 4)
         scale = builder.select(tiny, _FLOAT(0), scale)  # What follows is undefined out of an integer's range.
         integers = builder.fptosi(builder.fmul(block, _broadcast(builder, scale)), _LANES)
         integers = builder.select(tiny, _splat(-(1 << 31)), integers)
@@ -159,52 +162,77 @@ def plane(typing: Any, coefficients: Any, bit: Any) -> Generated:
     return types.uint64(coefficients, types.int64), generate
 
 
+def _bytes_of(builder: ir.IRBuilder, planes: ir.Value, count: ir.Value) -> ir.Value:
+    """A byte for each place: its bits in the first `count` planes, 8 at most, the first one's lowest."""
+    ones = []
+    for number in range(SPARE_PLANES):
+        mask = builder.bitcast(builder.load(builder.gep(planes, [_LONG(number)])), _MASK)
+        ones.append(builder.select(mask, _splat(1 << number, _BYTES), _splat(0, _BYTES)))
+    read = builder.sub(builder.shl(_LONG(1), count), _LONG(1))
+    read = builder.select(builder.icmp_signed("<", count, _LONG(SPARE_PLANES)), read, _LONG(255))
+    whole = builder.and_(functools.reduce(builder.or_, ones), _broadcast(builder, builder.trunc(read, _BYTE)))
+    return _shuffle(builder, whole, _FROM_PLACES)
+
+
 @intrinsic
 def untransform(
     typing: Any,
     planes: Any,
-    slot: Any,
     lowest: Any,
     end: Any,
     known: Any,
     middle: Any,
     rest_middle: Any,
     scale: Any,
+    adds: Any,
     values: Any,
     start: Any,
 ) -> Generated:
-    """untransform(planes: uint64, slot, lowest, end, known, middle, rest_middle, scale, values: float32, start).
+    """untransform(planes: uint64, lowest, end, known, middle, rest_middle, scale, adds: bool, values: float32, start).
 
-    Coefficients become 64 values, from `start` on. Their bits are in the planes `lowest` to `end`, exclusive, after the
-    first `32 * slot`; those of plane n count (-2)**n. `middle` is added to the first `known` coefficients, and
-    `rest_middle` to the others: int32, as `known`; what numbers planes and places is int64.
+    Coefficients become 64 values, from `start` on, or are added to those if it `adds`. Their bits are in the planes
+    `lowest` to `end`, exclusive; there are 8 more planes in memory, of any bits. `middle` is added to the first `known`
+    coefficients, and `rest_middle` to the others: int32, as `known`; what numbers planes and places is int64.
     """
 
     def generate(context: Any, builder: ir.IRBuilder, signature: Signature, arguments: Values) -> ir.Value:
-        planes, slot, lowest, end, known, middle, rest_middle, scale, values, start = arguments
-        data = pointer(context, builder, signature.args[0], planes, builder.shl(slot, _LONG(5)))
-        block = cgutils.alloca_once_value(builder, _broadcast(builder, rest_middle))
-        with builder.if_then(builder.icmp_unsigned("!=", middle, rest_middle)):
-            is_known = builder.icmp_unsigned("<", ir.Constant(_LANES, list(range(BLOCK))), _broadcast(builder, known))
-            middles = builder.select(is_known, _broadcast(builder, middle), _broadcast(builder, rest_middle))
-            builder.store(middles, block)
-        with cgutils.for_range(builder, end, start=lowest) as loop:
-            mask = builder.bitcast(builder.load(builder.gep(data, [loop.index])), _MASK)
-            number = builder.trunc(loop.index, _INT)
-            bit = builder.shl(_INT(1), number)
-            bit = builder.select(builder.trunc(number, ir.IntType(1)), builder.neg(bit), bit)
-            added = builder.select(mask, _broadcast(builder, bit), _splat(0))
-            builder.store(builder.add(builder.load(block), added), block)
-        integers = builder.load(block)
-        quarters = _quarters(builder, _shuffle(builder, integers, _FROM_PLACES))
+        planes, lowest, end, known, middle, rest_middle, scale, adds, values, start = arguments
+        block = cgutils.alloca_once_value(builder, _splat(0))
+        with cgutils.for_range_slice(builder, lowest, end, _LONG(SPARE_PLANES)) as (first, _):
+            data = pointer(context, builder, signature.args[0], planes, first)
+            lanes = builder.zext(_bytes_of(builder, data, builder.sub(end, first)), _LANES)
+            lanes = builder.shl(lanes, _broadcast(builder, builder.trunc(first, _INT)))
+            builder.store(builder.or_(builder.load(block), lanes), block)
+        is_known = builder.icmp_unsigned("<", ir.Constant(_LANES, _FROM_PLACES), _broadcast(builder, known))
+        middle, rest_middle = (builder.sub(each, _INT(_NEGABINARY)) for each in (middle, rest_middle))
+        middles = builder.select(is_known, _broadcast(builder, middle), _broadcast(builder, rest_middle))
+        integers = builder.add(builder.xor(builder.load(block), _splat(_NEGABINARY)), middles)
+        quarters = _quarters(builder, integers)
         for unit in (1, 4, 1):
             quarters = _exchanged(builder, _unlift(builder, quarters), unit)
-        floats = builder.sitofp(_whole(builder, quarters), ir.VectorType(_FLOAT, BLOCK))
-        floats = builder.fmul(floats, _broadcast(builder, scale))
-        store(builder, floats, pointer(context, builder, signature.args[8], values, start), 4)
+        floats = builder.fmul(builder.sitofp(_whole(builder, quarters), _FLOATS), _broadcast(builder, scale))
+        target = pointer(context, builder, signature.args[8], values, start)
+        with builder.if_else(adds) as (then, otherwise):
+            with then:
+                store(builder, builder.fadd(load(builder, target, _FLOATS, 4), floats), target, 4)
+            with otherwise:
+                store(builder, floats, target, 4)
         return context.get_dummy_value()
 
-    word = types.int32
-    return types.void(
-        planes, types.int64, types.int64, types.int64, word, word, word, types.float32, values, types.int64
-    ), generate
+    long, word = types.int64, types.int32
+    return types.void(planes, long, long, word, word, word, types.float32, types.boolean, values, long), generate
+
+
+@intrinsic
+def prefetch(typing: Any, values: Any, start: Any) -> Generated:
+    """prefetch(values: float32, start: int64): 64 values from there on will be written soon. There need not be any."""
+
+    def generate(context: Any, builder: ir.IRBuilder, signature: Signature, arguments: Values) -> ir.Value:
+        target = builder.bitcast(pointer(context, builder, signature.args[0], *arguments), _BYTE.as_pointer())
+        kind = ir.FunctionType(ir.VoidType(), [target.type, _INT, _INT, _INT])
+        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        for offset in range(0, 4 * BLOCK, _LINE):
+            builder.call(function, [builder.gep(target, [_LONG(offset)]), _INT(1), _INT(3), _INT(1)])
+        return context.get_dummy_value()
+
+    return types.void(values, types.int64), generate

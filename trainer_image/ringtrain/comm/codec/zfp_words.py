@@ -15,13 +15,18 @@ from numba.core.typing.templates import Signature
 from numba.extending import intrinsic
 from numba.np import arrayobj
 
-_BMI2 = "bmi2"
-HAS_BMI2 = (
-    bool(llvmlite.binding.get_host_cpu_features().get(_BMI2, False))
-    if config.CPU_FEATURES is None
-    else f"+{_BMI2}" in config.CPU_FEATURES  # As NUMBA_CPU_FEATURES says, or NUMBA_CPU_NAME=generic.
-)
-"""Whether code may be made for a processor that scatters and gathers bits by a mask."""
+
+def _has(feature: str) -> bool:
+    """Whether code may be made for a processor with it."""
+    if config.CPU_FEATURES is None:
+        return bool(llvmlite.binding.get_host_cpu_features().get(feature, False))
+    return f"+{feature}" in config.CPU_FEATURES  # As NUMBA_CPU_FEATURES says, or NUMBA_CPU_NAME=generic.
+
+
+HAS_BMI2 = _has("bmi2")
+"""Whether bits are scattered and gathered by a mask in one instruction."""
+HAS_PCLMUL = _has("pclmul")
+"""Whether words are multiplied as polynomials over GF(2) in one instruction."""
 
 Values = Sequence[ir.Value]
 Generated = tuple[Signature, Callable[..., Any]]
@@ -54,6 +59,18 @@ def load_word(typing: Any, data: Any, index: Any) -> Generated:
     def generate(context: Any, builder: ir.IRBuilder, signature: Signature, arguments: Values) -> ir.Value:
         offset = builder.shl(arguments[1], _LONG(3))
         return load(builder, pointer(context, builder, signature.args[0], arguments[0], offset), _LONG, 1)
+
+    return types.uint64(data, types.int64), generate
+
+
+@intrinsic
+def load_bits(typing: Any, data: Any, position: Any) -> Generated:
+    """load_bits(data: uint8, position: int64) -> uint64: the bits from there on, 57 at least, and zeros after them."""
+
+    def generate(context: Any, builder: ir.IRBuilder, signature: Signature, arguments: Values) -> ir.Value:
+        offset = builder.lshr(arguments[1], _LONG(3))
+        word = load(builder, pointer(context, builder, signature.args[0], arguments[0], offset), _LONG, 1)
+        return builder.lshr(word, builder.and_(arguments[1], _LONG(7)))
 
     return types.uint64(data, types.int64), generate
 
@@ -116,6 +133,34 @@ gather_by_instruction = _instruction("llvm.x86.bmi.pext.64", types.uint64, types
 """gather(word, mask: uint64) -> uint64: the bits of the word at the ones of the mask, side by side. Needs BMI2."""
 
 
+@intrinsic
+def odd_below_by_instruction(typing: Any, word: Any) -> Generated:
+    """odd_below(word: uint64) -> uint64: of each bit, whether the ones below it are odd in number. Needs PCLMULQDQ."""
+
+    def generate(context: Any, builder: ir.IRBuilder, signature: Signature, arguments: Values) -> ir.Value:
+        pair = ir.VectorType(_LONG, 2)
+        half = ir.IntType(8)
+        kind = ir.FunctionType(pair, [pair, pair, half])
+        multiply = cgutils.get_or_insert_function(builder.module, kind, "llvm.x86.pclmulqdq")
+        factor = builder.insert_element(ir.Constant(pair, [0, 0]), arguments[0], _INT(0))
+        product = builder.call(multiply, [factor, ir.Constant(pair, [2**64 - 2, 0]), half(0)])
+        return builder.extract_element(product, _INT(0))
+
+    return types.uint64(types.uint64), generate
+
+
+@njit
+def odd_below_by_steps(word: numpy.uint64) -> numpy.uint64:
+    """`odd_below` for processors without PCLMULQDQ."""
+    word <<= _ONE
+    word ^= word << numpy.uint64(1)
+    word ^= word << numpy.uint64(2)
+    word ^= word << numpy.uint64(4)
+    word ^= word << numpy.uint64(8)
+    word ^= word << numpy.uint64(16)
+    return word ^ word << numpy.uint64(32)
+
+
 @njit
 def scatter_by_steps(word: numpy.uint64, mask: numpy.uint64) -> numpy.uint64:
     """`scatter` for processors without BMI2."""
@@ -144,3 +189,4 @@ def gather_by_steps(word: numpy.uint64, mask: numpy.uint64) -> numpy.uint64:
 
 scatter = scatter_by_instruction if HAS_BMI2 else scatter_by_steps
 gather = gather_by_instruction if HAS_BMI2 else gather_by_steps
+odd_below = odd_below_by_instruction if HAS_PCLMUL else odd_below_by_steps

@@ -1,6 +1,5 @@
 """Scatter-reduce and all-gather: every value is encoded twice, whatever the number of members."""
 
-import torch
 from torch import Tensor
 
 from ringtrain.comm.collectives.message import Messages
@@ -16,13 +15,12 @@ def direct_all_reduce(values: Tensor, messages: Messages, transport: Transport) 
     size, rank = transport.size, transport.rank
     parts = values.view(size, -1)
     numel = parts.shape[1]
-    length = messages.bytes(numel)
-    send, receive = torch.zeros(2, size * length, dtype=torch.uint8)
-    outgoing, incoming = send.view(size, length), receive.view(size, length)
+    outgoing, incoming = messages.allocate(2 * size, numel).chunk(2)
+    receive = incoming.view(-1)
     for peer in range(size):
         if peer != rank:
             messages.write(parts[peer], peer * numel, outgoing[peer])
-    transport.all_to_all(send, receive).wait()
+    transport.all_to_all(outgoing.view(-1), receive).wait()
     for peer in range(size):
         if peer != rank:
             messages.read_add(incoming[peer], parts[rank])
@@ -31,4 +29,4 @@ def direct_all_reduce(values: Tensor, messages: Messages, transport: Transport) 
     transport.all_gather(own, receive).wait()
     for peer in range(size):
         messages.read(incoming[peer], parts[peer])
-    return 2 * (size - 1) * length
+    return 2 * (size - 1) * len(own)

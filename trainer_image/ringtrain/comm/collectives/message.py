@@ -8,9 +8,10 @@ import torch
 from torch import Tensor
 
 from ringtrain.comm.codec.codec import Codec
+from ringtrain.comm.collectives.stage import OnCpu, Stage
 
 _HEADER_BYTES = 8  # So that what follows is aligned for every codec.
-_FINITE, _NOT_FINITE = 0, 1
+_MARK = torch.int32
 
 
 class Messages:
@@ -31,7 +32,13 @@ class Messages:
         self._residual = residual
         self._keep = keep
         self._clock = clock
+        self.stage: Stage = OnCpu()
+        """Where the values lie."""
         self.codec_seconds = 0.0
+
+    def allocate(self, count: int, numel: int) -> Tensor:
+        """Memory for `count` messages that hold `numel` values each: uint8 (count, bytes(numel)), on the CPU."""
+        return self.stage.messages(count, self.bytes(numel))
 
     def bytes(self, numel: int) -> int:
         """Of a message that holds `numel` values."""
@@ -41,29 +48,30 @@ class Messages:
     def write(self, values: Tensor, offset: int, message: Tensor) -> None:
         """`offset` is where the values begin among those that the residual belongs to."""
         with self._timed():
-            data = self._data(values, message)
+            written = self.stage.begin(message)
+            mark, data = _mark(written), self._data(values, written)
             if self._residual is None:
-                finite = self._codec.encode(values, data)
+                self._codec.queue_encode(values, data, mark)
             else:
                 residual = self._residual[offset : offset + values.numel()]
-                finite = self._codec.encode_with_residual(values, residual, self._keep, data)
-            message[:_HEADER_BYTES] = _FINITE if finite else _NOT_FINITE
+                self._codec.queue_encode_with_residual(values, residual, self._keep, data, mark)
+            self.stage.send(written, message)
 
     def read(self, message: Tensor, values: Tensor) -> None:
         """Overwrites `values`."""
         with self._timed():
-            if message[0] == _FINITE:
-                self._codec.decode(self._data(values, message), values)
-            else:
+            if _mark(message):
                 values.fill_(torch.nan)
+            else:
+                self._codec.decode(self._data(values, self.stage.arrive(message)), values)
 
     def read_add(self, message: Tensor, values: Tensor) -> None:
         """Adds to `values`."""
         with self._timed():
-            if message[0] == _FINITE:
-                self._codec.decode_add(self._data(values, message), values)
-            else:
+            if _mark(message):
                 values.fill_(torch.nan)
+            else:
+                self._codec.decode_add(self._data(values, self.stage.arrive(message)), values)
 
     def _data(self, values: Tensor, message: Tensor) -> Tensor:
         return message[_HEADER_BYTES : _HEADER_BYTES + self._codec.encoded_bytes(values.numel())]
@@ -73,3 +81,8 @@ class Messages:
         began = self._clock()
         yield
         self.codec_seconds += self._clock() - began
+
+
+def _mark(message: Tensor) -> Tensor:
+    """The header's: see `Codec.queue_encode`."""
+    return message[: _MARK.itemsize].view(_MARK)

@@ -1,6 +1,5 @@
 """Ring all-reduce (Patarasuk and Yuan 2009, doi 10.1016/j.jpdc.2008.09.002) of encoded values."""
 
-import torch
 from torch import Tensor
 
 from ringtrain.comm.collectives.message import Messages
@@ -17,8 +16,7 @@ def ring_all_reduce(values: Tensor, messages: Messages, transport: Transport) ->
     size, rank = transport.size, transport.rank
     parts = values.view(size, -1)
     numel = parts.shape[1]
-    send = torch.empty(messages.bytes(numel), dtype=torch.uint8)
-    receive = torch.empty_like(send)
+    send, receive = messages.allocate(2, numel)
     for hop in range(size - 1):
         leaving, coming = (rank - hop) % size, (rank - hop - 1) % size
         messages.write(parts[leaving], leaving * numel, send)

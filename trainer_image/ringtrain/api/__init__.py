@@ -1,0 +1,1 @@
+"""What training code of your own calls: the parts behind `ringtrain.Context`."""

@@ -1,0 +1,257 @@
+"""One generation of training code of your own: what `ringtrain.Context` offers, and in which order."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import torch
+from torch import Tensor, nn
+from torch.utils.data import Dataset
+
+from ringtrain.api.checkpoints import Checkpoints
+from ringtrain.api.gradients import MeanGradients
+from ringtrain.api.loader import Loader
+from ringtrain.api.progress import Reports, RoundReporter
+from ringtrain.api.saved import Misfit, Saved, Stateful
+from ringtrain.checkpoint.outline import Outline, first_difference, outline
+from ringtrain.comm.meter import Meter
+from ringtrain.comm.reducer import Reducer
+from ringtrain.comm.replicate import replicate
+from ringtrain.contract.phases import Phase
+from ringtrain.contract.report import Progress
+from ringtrain.runtime.errors import BadConfiguration
+from ringtrain.runtime.output import say
+
+if TYPE_CHECKING:
+    from ringtrain.api.pipeline import Pipeline
+    from ringtrain.runtime.context import Context
+
+M = TypeVar("M", bound=nn.Module)
+
+
+class Training:
+    """The order is: `wrap` or `pipeline`, then `checkpoint`, then `rounds`; whatever is called out of it is refused."""
+
+    def __init__(self, context: "Context") -> None:
+        self._context = context
+        self._group = context.group
+        self._meter = Meter()
+        self._reporter = RoundReporter(context.group, self._meter)
+        self._model: MeanGradients | Pipeline | None = None
+        self._loaders: list[Loader] = []
+        self._scales: list[tuple[torch.amp.GradScaler, float]] = []
+        self._checkpoints: Checkpoints | None = None
+        self._round = 0
+        """Rounds finished."""
+        self._total: int | None = None
+        self._open = False
+        """A round has begun, and not ended."""
+
+    def wrap(self, model: M) -> M:
+        self._refuse_another_model()
+        parallelism = self._context.environment.parallelism
+        if parallelism.pipeline > 1:
+            raise BadConfiguration(
+                f"spec.parallelism.pipeline is {parallelism.pipeline}, and wrap() takes a whole model: give its layers "
+                "to context.pipeline(), or set pipeline 1"
+            )
+        if parallelism.sharding != "none":
+            raise BadConfiguration("spec.parallelism.sharding is of the built-in trainer only: remove it")
+        if parallelism.precision != "fp32" or parallelism.activation_checkpointing or parallelism.compile:
+            raise BadConfiguration(
+                "spec.parallelism's precision, activationCheckpointing and compile are of models that Ringtrain runs: "
+                "use torch.autocast, torch.utils.checkpoint and torch.compile in train(), or context.pipeline()"
+            )
+        model.to(self._context.device)
+        self._replicate(model.state_dict(keep_vars=True), model.buffers())
+        with _refusing():
+            reducer = Reducer(model, self._group, self._context.environment.communication, self._meter)
+        self._model = MeanGradients(model, reducer)
+        return model
+
+    def pipeline(self, layers: Sequence[nn.Module], loss: Callable[[Tensor, Tensor], Tensor]) -> "Pipeline":
+        # It imports torch's pipelines, and these the compiler, which others should not wait for.
+        from ringtrain.api.pipeline import Pipeline
+
+        self._refuse_another_model()
+        environment = self._context.environment
+        if environment.parallelism.sharding != "none":
+            raise BadConfiguration("spec.parallelism.sharding is of the built-in trainer only: remove it")
+        if environment.parallelism.precision == "fp16":
+            raise BadConfiguration(
+                "spec.parallelism.precision fp16 scales losses, which only the built-in trainer does: set bf16"
+            )
+        whole = nn.ModuleList(layers)
+        self._replicate(whole.state_dict(keep_vars=True), whole.buffers())
+        with _refusing():
+            model = Pipeline(layers, loss, environment.parallelism, environment.communication, self._group, self._meter)
+        self._model = model
+        return model
+
+    def accumulate(self) -> AbstractContextManager[None]:
+        return self._averaged("accumulate").accumulate()
+
+    def weigh(self, weight: float) -> None:
+        self._averaged("weigh").weigh(weight)
+
+    def loader(
+        self,
+        dataset: "Dataset[Any]",
+        batch_size: int,
+        shuffle: bool,
+        seed: int,
+        workers: int,
+        collate: Callable[[list[Any]], Any] | None,
+    ) -> Loader:
+        mesh = self._group.mesh
+        self._loaders.append(
+            Loader(
+                dataset,
+                batch_size,
+                rank=mesh.place(self._group.rank)[0],
+                world_size=mesh.data,
+                device=self._context.device,
+                shuffle=shuffle,
+                seed=seed,
+                workers=workers,
+                collate=collate,
+                # A worker that outlives its rank for a moment must not hold the rank's line to the agent open.
+                worker_started=lambda _: self._context.session.close(),
+            )
+        )
+        return self._loaders[-1]
+
+    def checkpoint(self, objects: dict[str, Stateful]) -> None:
+        if self._checkpoints is not None:
+            raise BadConfiguration("context.checkpoint() was called before: give everything to one call")
+        if self._total is not None:
+            raise BadConfiguration("context.checkpoint() comes before context.rounds()")
+        try:
+            saved = Saved(objects)
+        except Misfit as error:
+            raise BadConfiguration(f"context.checkpoint(): {error}") from error
+        scalers = [value for value in objects.values() if isinstance(value, torch.amp.GradScaler)]
+        if scalers and self._group.mesh.pipeline > 1:
+            raise BadConfiguration(
+                "a GradScaler sees only the overflow of this rank's layers: set spec.parallelism.precision bf16 in its "
+                "place, or pipeline 1"
+            )
+        context = self._context
+        self._checkpoints = Checkpoints(
+            saved,
+            self._model.reducer if self._model is not None else None,
+            context.environment.checkpoint,
+            context.session,
+            context.generation,
+            context.group,
+        )
+        self._checkpoints.restore()
+        self._round, self._reporter.loss = self._checkpoints.round, self._checkpoints.loss
+        self._scales = [(scaler, scaler.get_scale()) for scaler in scalers]
+
+    def rounds(self, total: int) -> Iterator[int]:
+        if self._total is not None:
+            raise BadConfiguration("context.rounds() was called before: one loop goes through all rounds of a job")
+        self._total = total
+        start = Progress(round=self._round, total_rounds=total, loss=self._reporter.loss)
+        self._context.beat(Phase.COMPILING, start)
+        while self._round < total:
+            self._begin(self._round + 1)
+            yield self._round + 1
+            self._end(total, last=self._round + 1 == total)
+
+    def report(self, reports: Reports) -> None:
+        self._reporter.reports = self._reporter.reports.then(reports)
+
+    def finish(self) -> None:
+        """All rounds are trained, or the loop was left before: saves what is not saved yet."""
+        if self._total is None:
+            return
+        if self._open and (self._model is None or self._model.reduced):
+            self._end(self._total, last=True)
+        if self._checkpoints is not None:
+            self._checkpoints.save_if_due(self._round, self._reporter.loss, last=True)
+            self._context.beat(Phase.CHECKPOINTING)
+            say(self._group.rank, f"final digest {self._checkpoints.model_digest()}")
+
+    def close(self) -> None:
+        """Lets go of the generation; never waits."""
+        for loader in self._loaders:
+            loader.close()
+        if self._model is not None:
+            self._model.close()
+        self._model = self._checkpoints = None
+        self._loaders.clear()
+        self._scales.clear()
+
+    def _begin(self, round: int) -> None:
+        # A hang from here on is one of the round, not of the checkpoint before it.
+        self._context.round_started(round)
+        self._meter.begin_round()
+        if self._model is not None:
+            self._model.begin_round(round)
+        self._open = True
+
+    def _end(self, total: int, last: bool) -> None:
+        round = self._round + 1
+        if self._model is not None and not self._model.reduced:
+            raise BadConfiguration(
+                f"round {round} ended without the mean of gradients: every rank makes a backward pass outside of "
+                "context.accumulate() in every round, or the others wait for it"
+            )
+        self._rescale_residuals()
+        codec = self._model.reducer.codec if self._model is not None else None
+        progress = self._reporter.end_round(round, total, codec)
+        self._round, self._open = round, False
+        self._context.beat(Phase.TRAINING, progress)
+        if self._checkpoints is not None:
+            self._checkpoints.save_if_due(round, self._reporter.loss, last)
+
+    def _rescale_residuals(self) -> None:
+        """What encoding lost is as large as the gradients were: it follows their scale."""
+        for place, (scaler, before) in enumerate(self._scales):
+            now = scaler.get_scale()
+            if now != before and self._model is not None:
+                # A scale shrinks when gradients overflowed, and what was lost of these is no gradient either.
+                self._model.reducer.rescale_residuals(now / before if now > before else 0.0)
+            self._scales[place] = (scaler, now)
+
+    def _replicate(self, state: dict[str, Any], buffers: Iterator[Tensor]) -> None:
+        """All ranks start with rank 0's values."""
+        tensors = {name: value for name, value in state.items() if isinstance(value, Tensor)}
+        self._refuse_other_models(outline(tensors))
+        # Buffers that no checkpoint holds too.
+        replicate(self._group, {id(tensor): tensor for tensor in (*tensors.values(), *buffers)}.values())
+
+    def _refuse_other_models(self, own: Outline) -> None:
+        first, *others = self._group.all_gather_json(own)
+        for rank, other in enumerate(others, start=1):
+            difference = first_difference(first, other)
+            if difference is not None:
+                name, here, there = difference
+                raise BadConfiguration(
+                    f"ranks have other models: tensor {name} is {here} on rank 0, but {there} on rank {rank}"
+                )
+
+    def _refuse_another_model(self) -> None:
+        if self._model is not None:
+            raise BadConfiguration(
+                "a second model: put both into one nn.ModuleDict and wrap that, so that all ranks sum their gradients "
+                "in the same order"
+            )
+        if self._checkpoints is not None or self._total is not None:
+            raise BadConfiguration("wrap() and pipeline() come before context.checkpoint() and context.rounds()")
+
+    def _averaged(self, call: str) -> "MeanGradients | Pipeline":
+        if self._model is None:
+            raise BadConfiguration(f"context.{call}() is about gradients: call wrap() or pipeline() before")
+        return self._model
+
+
+@contextmanager
+def _refusing() -> Iterator[None]:
+    """What is wrong with a model can never work, so the job is not retried."""
+    try:
+        yield
+    except ValueError as error:
+        raise BadConfiguration(str(error)) from error

@@ -1,0 +1,1 @@
+"""Model parallelism: pipelines and sharding."""

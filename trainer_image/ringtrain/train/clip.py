@@ -1,0 +1,34 @@
+"""Clipping by the norm of all gradients of a model, wherever its parts are."""
+
+from collections.abc import Mapping
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+
+@torch.no_grad()
+def clip(
+    gradients: Mapping[str, Tensor],
+    counted_elsewhere: frozenset[str],
+    maximum: float,
+    peers: dist.ProcessGroup | None,
+) -> float:
+    """Shrinks `gradients`, in place, so that their norm over all of `peers` is at most `maximum`.
+
+    Those named in `counted_elsewhere` are held by another peer, too, which counts them. Returns the norm as it was;
+    when that is not finite, gradients stay as they are. Raises PeerLost, or what polling raises.
+    """
+    own = [gradient for name, gradient in gradients.items() if name not in counted_elsewhere]
+    square = torch.stack(torch._foreach_norm(own)).double().square().sum().reshape(1)
+    if peers is not None:
+        squares = [torch.empty_like(square) for _ in range(peers.size())]
+        work = dist.all_gather(squares, square, group=peers, async_op=True)
+        assert work is not None  # This rank is a member.
+        work.wait()
+        # Added in the order of ranks: all of them clip by the same bits.
+        square = torch.cat(squares).sum()
+    norm = float(square.sqrt())
+    if maximum < norm < float("inf"):
+        torch._foreach_mul_(list(gradients.values()), maximum / norm)
+    return norm
