@@ -17,6 +17,7 @@ test: lint ## all tests, those on a real Kubernetes (as root) included
 bench: setup ## the benchmarks, at their shortest: prove that they run, decide nothing (communication as root)
 	.venv/bin/python bench/codec.py --quick
 	.venv/bin/python bench/loss.py --quick
+	.venv/bin/python bench/pipeline.py --quick
 	.venv/bin/python bench/communication.py --quick
 
 lint: setup ## formatting, style, types and layers
