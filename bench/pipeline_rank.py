@@ -14,7 +14,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe, ScheduleInterleaved1F1B
 
-from ringtrain.comm.group import form_group
+from ringtrain.comm.forming import form_group
 from ringtrain.contract.communication import CommunicationConfig
 from ringtrain.contract.mesh import Mesh
 from ringtrain.contract.parallelism import ParallelismConfig

@@ -22,7 +22,7 @@ from torch._C._distributed_c10d import TCPStore
 from emulate import Device, Emulated, Loss, Profile, profile
 from ringtrain.checkpoint.randomness import seed
 from ringtrain.comm.codec import zfp
-from ringtrain.comm.group import form_group
+from ringtrain.comm.forming import form_group
 from ringtrain.comm.meter import Meter, RoundTraffic
 from ringtrain.comm.reducer import Reducer
 from ringtrain.contract.trainer_config import TrainerConfig

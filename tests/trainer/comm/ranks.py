@@ -13,7 +13,8 @@ import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import TCPStore
 
-from ringtrain.comm.group import Group, form_group
+from ringtrain.comm.forming import form_group
+from ringtrain.comm.group import Group
 from ringtrain.contract.mesh import Mesh
 
 _SECONDS = 120.0

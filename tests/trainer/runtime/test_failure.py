@@ -18,6 +18,13 @@ def _invalid() -> Exception:
     raise AssertionError("a negative time-out was accepted")
 
 
+def _too_large() -> RuntimeError:
+    """What torch raises when the machine has too little memory."""
+    with pytest.raises(RuntimeError) as raised:
+        torch.empty(1 << 50)
+    return raised.value
+
+
 @pytest.mark.parametrize(
     ("error", "code"),
     [
@@ -26,6 +33,7 @@ def _invalid() -> Exception:
         (EndedWithPeer("replica 1 is lost"), ExitCode.ENDED_WITH_PEER),
         (torch.OutOfMemoryError("CUDA out of memory"), ExitCode.OUT_OF_MEMORY),
         (MemoryError(), ExitCode.OUT_OF_MEMORY),
+        (_too_large(), ExitCode.OUT_OF_MEMORY),
         (BadConfiguration("no such field"), ExitCode.BAD_CONFIGURATION),
         (DataError("no such file"), ExitCode.BAD_CONFIGURATION),
         (_invalid(), ExitCode.BAD_CONFIGURATION),

@@ -62,7 +62,7 @@ def use(factory: GlooFactory | None) -> None:
 def in_use() -> GlooFactory:
     """Raises RuntimeError when there is none."""
     if _factory is None:
-        raise RuntimeError("Ringtrain's backends serve only groups formed by ringtrain.comm.group.form_group")
+        raise RuntimeError("Ringtrain's backends serve only groups formed by ringtrain.comm.forming.form_group")
     return _factory
 
 

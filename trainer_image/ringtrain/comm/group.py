@@ -1,12 +1,8 @@
 """The group of one generation: collectives that are started, polled, and left when the membership breaks."""
 
-import atexit
 import json
-import sys
-import threading
 import time
 from collections.abc import Callable, Sequence
-from datetime import timedelta
 from typing import Any, Literal
 
 import torch
@@ -16,18 +12,15 @@ from torch._C._distributed_c10d import PrefixStore, Store
 from torch.distributed import ReduceOp
 
 from ringtrain.comm import gloo, pipe, reaper, shards
-from ringtrain.comm.address import own_address
 from ringtrain.comm.engine import Engine
 from ringtrain.comm.errors import PeerLost
 from ringtrain.comm.fabric import Plan, connect
 from ringtrain.comm.meter import Meter
 from ringtrain.comm.polled import PolledGroup
-from ringtrain.comm.polling import Poll, poll_until, run_polled
-from ringtrain.comm.rendezvous import Attempt
+from ringtrain.comm.polling import poll_until, run_polled
 from ringtrain.comm.topology import Topology
 from ringtrain.contract.mesh import Mesh
 
-_ADDRESS_SECONDS = 30.0
 _ABORT_SECONDS = 30.0
 
 
@@ -178,12 +171,15 @@ class Group:
         self._pending.discard(collective)
         collective.complete()
 
+    @property
+    def destroyed(self) -> bool:
+        return self._process_group is None
+
     def destroy(self) -> None:
         """Leaves the group; never waits for a peer. Collectives still running are abandoned: so are their tensors.
 
         Raises PeerLost when NCCL does not let go of the GPU; then only ending the process helps.
         """
-        global _current
         if self._process_group is None:
             return
         for engine in self._engines:
@@ -206,7 +202,6 @@ class Group:
             _abort_nccl()
         dist.destroy_process_group()
         gloo.use(None)
-        _current = None
         reaper.drop(works, references)
 
     def _started(self, work: dist.Work | None, *tensors: Tensor) -> Collective:
@@ -221,87 +216,6 @@ class Group:
         return self._process_group
 
 
-_current: Group | None = None
-
-
-def form_group(
-    rank: int,
-    world_size: int,
-    store_host: str,
-    store_port: int,
-    generation: str,
-    device: Literal["cuda", "cpu"],
-    address: str,
-    timeout: timedelta,
-    poll: Poll,
-    processes: int = 1,
-    mesh: Mesh | None = None,
-) -> Group:
-    """Meets all members of `generation` at the store and connects to them from `address`, this replica's own.
-
-    `address` is a host name or an IP address. Each replica has `processes` ranks; `mesh` is
-    data parallel alone when absent. `timeout` bounds the forming and
-    every collective; it can be long, since broken memberships are noticed by `poll`, not by it. On cuda, the current
-    device must be set. Raises what `poll` raises, and PeerLost when not all members are there in time; RuntimeError
-    when the former group was not destroyed.
-    """
-    global _current
-    if _current is not None:
-        raise RuntimeError("destroy the former generation's group before forming another")
-
-    def connect(abandoned: threading.Event) -> tuple[gloo.GlooFactory, Store]:
-        attempt = Attempt(generation, rank, world_size, timeout, abandoned)
-        factory = gloo.GlooFactory(own_address(address, _ADDRESS_SECONDS), timeout, poll)
-        store = attempt.connect(store_host, store_port)
-        attempt.meet(store)
-        factory.made.append(factory.connect(store, rank, world_size))
-        return factory, store
-
-    failure = ""
-    try:
-        factory, store = run_polled(connect, poll, "ringtrain-connect")
-    except (RuntimeError, OSError) as error:
-        failure = str(error)
-    if failure:
-        raise PeerLost(f"generation {generation} did not form: {failure}")
-
-    _register(factory, store, rank, world_size, device)
-    target = torch.device("cuda", torch.cuda.current_device()) if device == "cuda" else torch.device("cpu")
-    _current = Group(factory, store, target, processes, mesh or Mesh(data=world_size))
-    if device == "cuda":
-        _connect_nccl(_current)
-    return _current
-
-
-def _register(factory: gloo.GlooFactory, store: Store, rank: int, world_size: int, device: str) -> None:
-    """Makes the connected group torch.distributed's default one."""
-    gloo.use(factory)
-    hook = sys.excepthook  # torch wraps it at every call, so tracebacks would name the rank once per generation.
-    dist.init_process_group(
-        gloo.BACKEND if device == "cpu" else f"cpu:{gloo.BACKEND},cuda:nccl",
-        store=store,
-        rank=rank,
-        world_size=world_size,
-        timeout=factory.timeout,
-    )
-    sys.excepthook = hook
-
-
-def _connect_nccl(group: Group) -> None:
-    """NCCL connects in its first collective, which blocks: so it is a tiny one, on a thread that can be left."""
-
-    def first(_: threading.Event) -> None:
-        torch.cuda.set_device(group.device)
-        dist.all_reduce(torch.zeros(1, device=group.device))
-        torch.cuda.synchronize(group.device)
-
-    try:
-        run_polled(first, group.poll, "ringtrain-connect-nccl")
-    except BaseException:
-        group.destroy()
-        raise
-
-
 def _abort_nccl() -> None:
     world = dist.group.WORLD
     assert world is not None
@@ -312,9 +226,3 @@ def _abort_nccl() -> None:
             raise PeerLost(f"NCCL did not abort within {_ABORT_SECONDS:g} s: this process must be replaced")
 
     run_polled(lambda _: world._get_backend(torch.device("cuda")).abort(), give_up, "ringtrain-abort-nccl")
-
-
-@atexit.register
-def _destroy_at_exit() -> None:
-    if _current is not None:
-        _current.destroy()

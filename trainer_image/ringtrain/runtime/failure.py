@@ -23,19 +23,22 @@ _CODES: tuple[tuple[type[Exception], ExitCode], ...] = (
     (DataError, ExitCode.BAD_CONFIGURATION),
     (ValidationError, ExitCode.BAD_CONFIGURATION),
 )
-_MARKS = ("gloo/transport", PeerLost.__name__)
+_GLOO = "gloo/transport"
+_CPU_MEMORY = "DefaultCPUAllocator: can't allocate memory"
+"""How torch, which has an exception for GPUs' memory only, words a lack of the machine's."""
 _SPEAK_FOR_THEMSELVES = (Preempted, PeersUnreachable, EndedWithPeer, BadConfiguration, BadEnvironment, DataError)
 
 
 def exit_code(error: Exception) -> ExitCode:
-    """USER_ERROR unless the exception's type says more."""
+    """USER_ERROR unless the exception says more."""
+    if _CPU_MEMORY in str(error):
+        return ExitCode.OUT_OF_MEMORY
     return next((code for kind, code in _CODES if isinstance(error, kind)), ExitCode.USER_ERROR)
 
 
 def is_peer_loss(error: RuntimeError) -> bool:
     """Whether a collective failed, ours or one that training code started by torch.distributed itself."""
-    # Out of DDP's backward pass, a hook's exception comes as a RuntimeError with its text.
-    return isinstance(error, PeerLost | dist.DistError) or any(mark in str(error) for mark in _MARKS)
+    return isinstance(error, PeerLost | dist.DistError) or _GLOO in str(error)
 
 
 def message(error: Exception) -> str:

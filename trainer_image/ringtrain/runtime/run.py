@@ -10,7 +10,8 @@ from typing import Any, NoReturn
 
 import torch
 
-from ringtrain.comm.group import Group, form_group
+from ringtrain.comm.forming import form_group
+from ringtrain.comm.group import Group
 from ringtrain.comm.transport import mpi_world
 from ringtrain.contract.exit_codes import ExitCode
 from ringtrain.contract.generation import Generation
