@@ -9,7 +9,7 @@ import pytest
 from ringtrain.contract.communication import CommunicationConfig
 from trainer.api import pipeline_bodies as bodies
 from trainer.api.pipeline_bodies import Setting
-from trainer.comm.ranks import Ranks
+from trainer.comm.ranks import Ranks, by_setting
 
 pytestmark = pytest.mark.distributed
 
@@ -36,14 +36,8 @@ Results = dict[str, list[dict[str, Any]]]
 
 @pytest.fixture(scope="module")
 def results() -> Results:
-    """What each rank of each setting reports. Processes are started once for all settings of a size."""
-    found: Results = {}
-    for size in (1, 2, 4):
-        names = [name for name, (ranks, _) in SETTINGS.items() if ranks == size]
-        with Ranks() as ranks:
-            by_rank = ranks.run(size, bodies.train_all, [SETTINGS[name][1] for name in names])
-        found |= {name: [reports[index] for reports in by_rank] for index, name in enumerate(names)}
-    return found
+    """What each rank of each setting reports."""
+    return by_setting(SETTINGS, bodies.train_all)
 
 
 def merged(reports: list[dict[str, Any]]) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 import multiprocessing
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from multiprocessing.connection import Connection
 from types import TracebackType
@@ -198,6 +198,18 @@ def _started(size: int) -> Ranks:
     for rank in range(size):
         ranks.start(rank, _serve)
     return ranks
+
+
+def by_setting(settings: Mapping[str, tuple[int, Any]], body: Body) -> dict[str, list[Any]]:
+    """What each rank of each setting reports; `settings` are (ranks, setting) by name, and
+    `body(link, rank, size, settings)` trains one after another. Processes are started once for all of a size."""
+    found: dict[str, list[Any]] = {}
+    for size in sorted({ranks for ranks, _ in settings.values()}):
+        own = {name: setting for name, (ranks, setting) in settings.items() if ranks == size}
+        with Ranks() as ranks:
+            by_rank = ranks.run(size, body, list(own.values()))
+        found |= {name: [reports[index] for reports in by_rank] for index, name in enumerate(own)}
+    return found
 
 
 def default_group_exists() -> bool:

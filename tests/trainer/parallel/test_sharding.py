@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ringtrain.contract.communication import CommunicationConfig
 from ringtrain.parallel.sharding import rows
-from trainer.comm.ranks import Ranks
+from trainer.comm.ranks import Ranks, by_setting
 from trainer.parallel import bodies
 from trainer.parallel.bodies import Setting
 
@@ -55,14 +55,8 @@ Results = dict[str, list[dict[str, Any]]]
 
 @pytest.fixture(scope="module")
 def results() -> Results:
-    """What each rank of each setting reports. Processes are started once for all settings of a size."""
-    found: Results = {}
-    for size in (1, 2, 4):
-        names = [name for name, (ranks, _) in SETTINGS.items() if ranks == size]
-        with Ranks() as ranks:
-            by_rank = ranks.run(size, bodies.train_all, [SETTINGS[name][1] for name in names])
-        found |= {name: [reports[index] for reports in by_rank] for index, name in enumerate(names)}
-    return found
+    """What each rank of each setting reports."""
+    return by_setting(SETTINGS, bodies.train_all)
 
 
 def whole(results: list[dict[str, Any]], ranks: int, kinds: tuple[str, ...] = ("model",)) -> dict[str, dict[str, Any]]:

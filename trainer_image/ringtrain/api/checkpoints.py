@@ -5,7 +5,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.distributed import ReduceOp
 
 from ringtrain.api.saved import Misfit, Saved
 from ringtrain.checkpoint import randomness
@@ -116,10 +115,7 @@ class Checkpoints:
 
     def _all_have(self, local: Tree | None) -> bool:
         """Whether every rank has its own state back; not when the model was cut elsewhere."""
-        own = local is not None and _shapes(local["buffers"]) == _shapes(self._saved.buffers())
-        everywhere = torch.tensor([int(own)])
-        self._group.all_reduce(everywhere, ReduceOp.MIN)
-        return bool(everywhere)
+        return self._group.every(local is not None and _shapes(local["buffers"]) == _shapes(self._saved.buffers()))
 
     @torch.no_grad()
     def _load_local(self, local: Tree) -> None:

@@ -1,7 +1,5 @@
 """A model whose backward passes end with the mean of its gradients over all ranks."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -21,7 +19,6 @@ class MeanGradients:
         self.reducer = reducer
         self.reduced = False
         """Since the round began, a backward pass has ended with the mean."""
-        self._accumulating = False
         self._queued = False
         self._finished_pass = -1
         self._weight: float | None = None
@@ -33,16 +30,6 @@ class MeanGradients:
         """Before the first backward pass of `round`."""
         self.reduced = self._queued = False
         self.reducer.begin_round(round)
-
-    @contextmanager
-    def accumulate(self) -> Iterator[None]:
-        """Around backward passes after which nothing is sent: their gradients add up in `p.grad`."""
-        self._accumulating = True
-        try:
-            with self.reducer.accumulate():
-                yield
-        finally:
-            self._accumulating = False
 
     def weigh(self, weight: float) -> None:
         """What this rank's gradients count for at the end of the next backward pass that sends them."""
@@ -56,7 +43,7 @@ class MeanGradients:
 
     def _arrived(self, _parameter: Tensor) -> None:
         """The first gradient of a backward pass. Its end is heard of as DDP does it: by autograd's own queue."""
-        if self._accumulating or self._queued:
+        if self.reducer.accumulating or self._queued:
             return
         if _current_pass() < self._finished_pass:
             raise RuntimeError(

@@ -1,7 +1,6 @@
 """Your model as a pipeline: each rank holds some of its layers."""
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -56,7 +55,6 @@ class Pipeline(Part):
         self._precision = Precision(parallelism.precision, group.device)
         self._passes: Callable[[Tensor, Tensor, bool], list[Tensor]] | None = None
         self._shape: tuple[torch.Size, torch.dtype] | None = None
-        self._accumulating = False
         self._weight: float | None = None
         self._round = 0
         self.reducer = Reducer(self, group, communication, meter)
@@ -68,16 +66,15 @@ class Pipeline(Part):
 
     def step(self, inputs: Tensor, targets: Tensor) -> float | None:
         """Forward and backward passes of a batch; then every gradient is the mean over micro-batches and data-parallel
-        ranks, unless this is inside of `accumulate()`. All ranks of a pipeline give the same batch; batches have one
-        shape.
+        ranks, unless this is inside of `context.accumulate()`. All ranks of a pipeline give the same batch; batches
+        have one shape.
 
         Returns the mean loss of the micro-batches on the rank with the last layer, elsewhere None. After
         `context.weigh(n)`, losses are sums over what n counts, and this returns their sum / n.
         """
         run = self._prepared(inputs)
-        if self._accumulating:
-            with self.reducer.accumulate():
-                return self._mean(run(inputs, targets, True))
+        if self.reducer.accumulating:
+            return self._mean(run(inputs, targets, True))
         self.reducer.begin_round(self._round, self._micro_batches)
         losses = run(inputs, targets, True)
         # Once in a pipeline.
@@ -99,15 +96,6 @@ class Pipeline(Part):
     def begin_round(self, round: int) -> None:
         self._round = round
         self.reduced = False
-
-    @contextmanager
-    def accumulate(self) -> Iterator[None]:
-        """Around steps after which nothing is sent."""
-        self._accumulating = True
-        try:
-            yield
-        finally:
-            self._accumulating = False
 
     def weigh(self, weight: float) -> None:
         self._weight = weight

@@ -89,7 +89,7 @@ class Training:
         return model
 
     def accumulate(self) -> AbstractContextManager[None]:
-        return self._averaged("accumulate").accumulate()
+        return self._averaged("accumulate").reducer.accumulate()
 
     def weigh(self, weight: float) -> None:
         self._averaged("weigh").weigh(weight)

@@ -161,6 +161,12 @@ class Group:
         """Each rank's `value`, by rank: whatever JSON can say. Nothing is unpickled."""
         return [json.loads(data) for data in self.all_gather_bytes(json.dumps(value).encode())]
 
+    def every(self, own: bool) -> bool:
+        """Whether it is true on all ranks."""
+        everywhere = torch.tensor(int(own))
+        self.all_reduce(everywhere, ReduceOp.MIN)
+        return bool(everywhere)
+
     def barrier(self) -> None:
         """Returns once all ranks are here."""
         self.all_reduce(torch.zeros(1))

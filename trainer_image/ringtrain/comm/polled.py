@@ -132,6 +132,15 @@ class PolledWork(dist.Work):
         return released
 
 
+def gather(tensor: Tensor, group: dist.ProcessGroup) -> list[Tensor]:
+    """Each rank's `tensor`, by rank, all of one shape and dtype. Raises PeerLost, or what polling raises."""
+    gathered = [torch.empty_like(tensor) for _ in range(group.size())]
+    work = dist.all_gather(gathered, tensor, group=group, async_op=True)
+    assert work is not None  # This rank is a member.
+    work.wait()
+    return gathered
+
+
 Connect = Callable[[gloo.GlooFactory, Store, int, int], PolledGroup]
 """(factory, store, rank, size) -> the group, of which all ranks do the same now."""
 

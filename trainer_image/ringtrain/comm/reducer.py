@@ -107,7 +107,8 @@ class Reducer:
             slot.parameter.register_post_accumulate_grad_hook(partial(self._hook, slot))  # type: ignore[no-untyped-call]
             for slot in self._slots
         ]
-        self._accumulating = False
+        self.accumulating = False
+        """Inside of `accumulate()`."""
         self.begin_round(1)
 
     @property
@@ -130,11 +131,11 @@ class Reducer:
     @contextmanager
     def accumulate(self) -> Iterator[None]:
         """Around every backward pass of a round but the last: gradients add up in `p.grad`, nothing is sent."""
-        self._accumulating = True
+        self.accumulating = True
         try:
             yield
         finally:
-            self._accumulating = False
+            self.accumulating = False
 
     def finish(self, weight: float, loss: float = 0.0) -> Totals:
         """Waits for the round's reductions; then every `p.grad` is the sum over all ranks / the total weight.
@@ -197,7 +198,7 @@ class Reducer:
 
     def _hook(self, slot: _Slot, _parameter: Tensor) -> None:
         """A backward pass has finished with a parameter's gradient."""
-        if self._accumulating:
+        if self.accumulating:
             return
         if slot.collected:
             raise RuntimeError(

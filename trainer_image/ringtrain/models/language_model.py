@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from torch.utils.checkpoint import checkpoint
 
+from ringtrain.contract.parallelism import ParallelismConfig
 from ringtrain.contract.trainer_config import ModelConfig
 from ringtrain.data.batch import IGNORED, Batch
-from ringtrain.models.layers import Attention, Embedding, FeedForward, TokenTable
+from ringtrain.models.layers import Attention, Embedding, FeedForward, TokenTable, in_turn
 from ringtrain.models.stage import Stage
 
 TIED = "embedding.tokens.weight"
@@ -48,6 +48,13 @@ class LanguageModel(nn.Module):
         """What stands between the last sub-layer and the output projection."""
         return nn.LayerNorm(width)
 
+    def configure(self, parallelism: ParallelismConfig) -> None:
+        """How sub-layers are computed."""
+        self.activation_checkpointing = parallelism.activation_checkpointing
+        if parallelism.compile:
+            for sublayer in self.sublayers.values():
+                sublayer.compile()
+
     @torch.no_grad()
     def initialize(self, seed: int) -> None:
         """Gives all parameters their initial values."""
@@ -78,12 +85,8 @@ class LanguageModel(nn.Module):
         the last; between stages goes float [batch, length, width]."""
         if stage.first:
             x = self.embedding(x)
-        for number in range(stage.begin, stage.end):
-            sublayer = self.sublayers[str(number)]
-            if self.activation_checkpointing and torch.is_grad_enabled():
-                x = checkpoint(sublayer, x, use_reentrant=False)
-            else:
-                x = sublayer(x)
+        sublayers = (self.sublayers[str(number)] for number in range(stage.begin, stage.end))
+        x = in_turn(sublayers, x, recompute=self.activation_checkpointing)
         return functional.linear(self.head(x), self.embedding.tokens.weight) if stage.last else x
 
     def loss(self, batch: Batch) -> tuple[Tensor, Tensor]:

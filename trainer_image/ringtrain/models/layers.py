@@ -1,8 +1,19 @@
 """The parts of which both models consist."""
 
+from collections.abc import Iterable
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
+
+
+def in_turn(layers: Iterable[nn.Module], x: Tensor, recompute: bool) -> Tensor:
+    """What the last of `layers` gives, each of which takes what the one before gave. With `recompute`, a layer keeps
+    its input alone for the backward pass, and computes the rest again."""
+    for layer in layers:
+        x = checkpoint(layer, x, use_reentrant=False) if recompute and torch.is_grad_enabled() else layer(x)
+    return x
 
 
 class Embedding(nn.Module):

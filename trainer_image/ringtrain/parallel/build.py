@@ -39,10 +39,7 @@ def build(
     _, place = group.mesh.place(group.rank)
     stages = tuple(of_rank(cut_model(config, parallelism, vocabulary), place, parallelism.pipeline))
     model = build_model(config.model, vocabulary, config.seed, stages, str(group.device))
-    model.activation_checkpointing = parallelism.activation_checkpointing
-    if parallelism.compile:
-        for sublayer in model.sublayers.values():
-            sublayer.compile()
+    model.configure(parallelism)
     parameters = dict(model.named_parameters())
     if parallelism.pipeline == 1:
         return Part(model=model, stages=stages, passes=WholeModel(model, precision), parameters=parameters)

@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint
 
 from ringtrain.comm.group import Group
 from ringtrain.contract.parallelism import ParallelismConfig
 from ringtrain.models.costs import Cost
+from ringtrain.models.layers import in_turn
 from ringtrain.models.stage import Stage, cut
 from ringtrain.parallel.partition import boundaries
 from ringtrain.parallel.passes import Precision
@@ -49,11 +49,7 @@ class StageOfLayers(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         with self._precision.computing():
-            for layer in self.layers:
-                if self._checkpointing and torch.is_grad_enabled():
-                    x = checkpoint(layer, x, use_reentrant=False)
-                else:
-                    x = layer(x)
+            x = in_turn(self.layers, x, recompute=self._checkpointing)
         # What is sent is sent as it lies in memory.
         return x.contiguous()
 

@@ -17,6 +17,7 @@ from ringtrain.checkpoint.tree import Piece
 from ringtrain.comm.group import Group
 from ringtrain.comm.local import local
 from ringtrain.comm.meter import Meter
+from ringtrain.comm.polled import gather
 from ringtrain.comm.shards import Shards
 from ringtrain.contract.parallelism import ParallelismConfig
 from ringtrain.contract.trainer_config import TrainerConfig
@@ -56,11 +57,7 @@ class Shard(Part):
         held, total = local(self.parameters[name]), len(self.parameters[name])
         padded = held.new_zeros(_most_rows(total, self.peers.size()), *held.shape[1:])
         padded[: len(held)] = held
-        gathered = [torch.empty_like(padded) for _ in range(self.peers.size())]
-        work = dist.all_gather(gathered, padded, group=self.peers, async_op=True)
-        assert work is not None  # This rank is a member.
-        work.wait()
-        return torch.cat(gathered)[:total]
+        return torch.cat(gather(padded, self.peers))[:total]
 
     def _rows(self, name: str) -> range:
         return rows(len(self.parameters[name]), self.peers.size(), self.peers.rank())
@@ -89,10 +86,7 @@ def build_shard(
     Connects the ranks of the machine: raises PeerLost, or what polling raises.
     """
     model = outline(config.model, vocabulary)
-    model.activation_checkpointing = parallelism.activation_checkpointing
-    if parallelism.compile:
-        for sublayer in model.sublayers.values():
-            sublayer.compile()
+    model.configure(parallelism)
     peers = group.shards()
     if isinstance(peers, Shards):
         peers.meter = meter

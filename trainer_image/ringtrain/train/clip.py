@@ -6,6 +6,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from ringtrain.comm.polled import gather
+
 
 @torch.no_grad()
 def clip(
@@ -22,12 +24,8 @@ def clip(
     own = [gradient for name, gradient in gradients.items() if name not in counted_elsewhere]
     square = torch.stack(torch._foreach_norm(own)).double().square().sum().reshape(1)
     if peers is not None:
-        squares = [torch.empty_like(square) for _ in range(peers.size())]
-        work = dist.all_gather(squares, square, group=peers, async_op=True)
-        assert work is not None  # This rank is a member.
-        work.wait()
         # Added in the order of ranks: all of them clip by the same bits.
-        square = torch.cat(squares).sum()
+        square = torch.cat(gather(square, peers)).sum()
     norm = float(square.sqrt())
     if maximum < norm < float("inf"):
         torch._foreach_mul_(list(gradients.values()), maximum / norm)

@@ -4,9 +4,7 @@ import math
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 
-import torch
 from torch import Tensor, nn
-from torch.distributed import ReduceOp
 
 from ringtrain.checkpoint import randomness
 from ringtrain.checkpoint.digest import model_digest, tree_digest
@@ -196,10 +194,9 @@ class Trainer:
     def _all_fit(self, local: Tree) -> bool:
         """Not when the model was cut elsewhere: then no rank goes on in the middle of a round."""
         own, gradients = self._part.values(), local["accumulated"]["gradients"]
-        fits = all(name in own and own[name].shape == gradient.shape for name, gradient in gradients.items())
-        everywhere = torch.tensor(int(fits))
-        self._group.all_reduce(everywhere, ReduceOp.MIN)
-        return bool(everywhere)
+        return self._group.every(
+            all(name in own and own[name].shape == gradient.shape for name, gradient in gradients.items())
+        )
 
     def _load_local(self, local: Tree) -> None:
         accumulated = local["accumulated"]
