@@ -14,6 +14,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe, ScheduleInterleaved1F1B
 
+from ringtrain.checkpoint.saver import Votes
 from ringtrain.comm.forming import form_group
 from ringtrain.contract.communication import CommunicationConfig
 from ringtrain.contract.mesh import Mesh
@@ -129,7 +130,7 @@ def _ours(row: Row, rank: int, port: int) -> tuple[nn.Module, Callable[[], None]
         trainer.begin_round()
         for _ in range(row.config.batch.accumulation):
             trainer.train_micro_batch()
-        trainer.finish_round()
+        trainer.finish_round(Votes())
 
     return trainer.model, batch
 

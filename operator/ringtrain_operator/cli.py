@@ -1,4 +1,4 @@
-"""The command line's entry point: `ringtrain run`, `ringtrain validate`, `ringtrain advise`."""
+"""The command line's entry point: `ringtrain run`, `validate`, `advise`, and what the trainer adds."""
 
 import os
 import signal

@@ -43,6 +43,8 @@ class LoopbackJob:
     checkpoint: CheckpointSettings | None = None
     grace_seconds: float = 20.0
     first_epoch: int = 0
+    prefix: tuple[str, ...] = ()
+    """Of the command that starts an agent."""
     agents: dict[int, subprocess.Popen[bytes]] = field(default_factory=dict)
     """The newest of each replica."""
 
@@ -74,7 +76,7 @@ class LoopbackJob:
         self._logs.append(log)
         # The agent itself in a session of its own, as a container would be.
         agent = subprocess.Popen(
-            [sys.executable, "-m", "ringtrain.agent"],
+            [*self.prefix, sys.executable, "-m", "ringtrain.agent"],
             env={**os.environ, "PYTHONUNBUFFERED": "1", **self.environment(replica, epoch).to_env()},
             stdin=subprocess.DEVNULL,
             stdout=log,

@@ -172,6 +172,16 @@ CEL_RULES = (
         "subPath must be a folder within the volume: no leading / and no .. in it",
     ),
     CelRule(
+        ("spec", "checkpoint", "restoreFrom"),
+        "!has(self.claimName) || !self.path.startsWith('/')",
+        "path must be a folder of the volume of claimName: remove the leading /, or claimName",
+    ),
+    CelRule(
+        ("spec", "checkpoint", "restoreFrom"),
+        "!self.path.matches('(^|/)[.][.](/|$)')",
+        "path must have no .. in it",
+    ),
+    CelRule(
         ("spec", "checkpoint", "volume", "claimTemplate"),
         "!string(self.storage).matches('^[0.]+([A-Za-z].*)?$')",
         "storage must be more than 0",

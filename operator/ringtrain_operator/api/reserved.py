@@ -8,13 +8,15 @@ CONTAINER = "trainer"
 SHM_VOLUME = "shm"
 CHECKPOINT_VOLUME = "checkpoints"
 TMP_VOLUME = "tmp"
-VOLUMES = frozenset({SHM_VOLUME, CHECKPOINT_VOLUME, TMP_VOLUME})
+RESTORE_VOLUME = "restore-from"
+VOLUMES = frozenset({SHM_VOLUME, CHECKPOINT_VOLUME, TMP_VOLUME, RESTORE_VOLUME})
 
 SHM_PATH = "/dev/shm"
 CHECKPOINT_PATH = "/checkpoints"
+RESTORE_PATH = "/restore-from"
 TMP_PATH = "/tmp"
 TERMINATION_LOG = "/dev/termination-log"
-MOUNT_PATHS = frozenset({SHM_PATH, CHECKPOINT_PATH, TMP_PATH, TERMINATION_LOG})
+MOUNT_PATHS = frozenset({SHM_PATH, CHECKPOINT_PATH, RESTORE_PATH, TMP_PATH, TERMINATION_LOG})
 
 LABEL_PREFIX = "ringtrain.io/"
 """Of labels and annotations."""

@@ -10,6 +10,7 @@ from ringtrain_operator.api.quantity import quantity
 from ringtrain_operator.api.reserved import LABEL_PREFIX
 from ringtrain_operator.api.spec import ClaimTemplate, TrainingJobSpec
 
+_NO_FOLDER = "must be a folder within the volume: no leading / and no .. in it"
 _UPWARD = re.compile(r"(^|/)\.\.(/|$)")
 
 
@@ -51,9 +52,20 @@ def _volume(spec: TrainingJobSpec) -> Iterator[Problem]:
         return
     volume, location = spec.checkpoint.volume, ("spec", "checkpoint", "volume")
     if volume.sub_path is not None and (volume.sub_path.startswith("/") or _UPWARD.search(volume.sub_path)):
-        yield Problem((*location, "subPath"), "must be a folder within the volume: no leading / and no .. in it")
+        yield Problem((*location, "subPath"), _NO_FOLDER)
     if volume.claim_template is not None:
         yield from _claim(volume.claim_template, spec.replicas, (*location, "claimTemplate"))
+
+
+def _restore_from(spec: TrainingJobSpec) -> Iterator[Problem]:
+    other = spec.checkpoint.restore_from if spec.checkpoint is not None else None
+    if other is None:
+        return
+    location = ("spec", "checkpoint", "restoreFrom", "path")
+    if other.claim_name is not None and other.path.startswith("/"):
+        yield Problem(location, "must be a folder of the volume of claimName: remove the leading /, or claimName")
+    elif _UPWARD.search(other.path):
+        yield Problem(location, "must have no .. in it")
 
 
 def _claim(template: ClaimTemplate, replicas: int, location: Location) -> Iterator[Problem]:
@@ -161,6 +173,7 @@ def _key(location: Location, key: str) -> Iterator[Problem]:
 RULES = (
     Rule(frozenset({"command", "args", "trainer"}), _program),
     Rule(frozenset({"checkpoint", "replicas"}), _volume),
+    Rule(frozenset({"checkpoint"}), _restore_from),
     Rule(frozenset({"resources", "device", "gpuResource", "procsPerReplica"}), _resources),
     Rule(frozenset({"resources", "device", "gpuResource", "procsPerReplica"}), _gpus),
     Rule(frozenset({"communication", "device"}), _communication),

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
 from ringtrain.contract.communication import CommunicationConfig
+from ringtrain.contract.environment import Replicate
 from ringtrain.contract.model import ContractModel
 from ringtrain.contract.parallelism import ParallelismConfig
 from ringtrain.contract.phases import PhaseTimeouts
@@ -78,15 +79,40 @@ class VolumeSource(ContractModel):
         return self
 
 
+class RestoreFrom(ContractModel):
+    """Another job's checkpoints, whose newest one a job without a checkpoint of its own begins with, at round 0."""
+
+    path: str = Field(min_length=1, max_length=1024)
+    """Folder of the other job's checkpoints: its name, unless it has a subPath. It lies on the volume of claimName, and
+    without one on this job's; an absolute path is one that spec.template mounts."""
+    claim_name: str | None = Field(default=None, max_length=MAXIMUM_SUBDOMAIN, pattern=DNS_SUBDOMAIN)
+    """PersistentVolumeClaim of the job's namespace that holds the folder; it is mounted for reading only."""
+    optimizer: bool = False
+    """Whether the optimizer goes on from its state there, too; else it starts anew."""
+
+
 class CheckpointSpec(ContractModel):
-    """Checkpoints on a volume that all replicas share."""
+    """Checkpoints on a volume that all replicas share, and snapshots in memory."""
 
     volume: VolumeSource
     """The volume."""
     every: int = Field(default=5, ge=1)
-    """Rounds between two checkpoints."""
+    """Rounds between two checkpoints on the volume. They are written while training goes on."""
     keep: int = Field(default=3, ge=1)
-    """Committed checkpoints that are kept."""
+    """The newest committed checkpoints, which are kept."""
+    keep_every: int | None = Field(default=None, ge=1)
+    """Beside them, those of rounds that are its multiples are kept for ever."""
+    memory_every: int = Field(default=1, ge=0)
+    """Rounds between two snapshots in the memory of the rank's machine, outside of its process; 0: none. Two of them
+    take up to twice a rank's part of the state, 12 bytes a parameter with AdamW, of the pod's memory."""
+    replicate: Replicate = "Auto"
+    """Whether snapshots are copied into the memory of another machine, too. Auto: when no rank on another machine holds
+    the same parameters."""
+    save_on_preemption: bool = True
+    """Whether all ranks save at the end of the round when a pod is asked to end (drain, preemption, delete), as far as
+    its terminationGracePeriodSeconds allows."""
+    restore_from: RestoreFrom | None = None
+    """What a job without a checkpoint begins with; its seed when absent."""
 
 
 class FaultTolerance(ContractModel):

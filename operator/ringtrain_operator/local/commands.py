@@ -1,9 +1,9 @@
-"""The commands: `ringtrain run`, `ringtrain validate`, `ringtrain advise`."""
+"""The commands: `ringtrain run`, `ringtrain validate`, `ringtrain advise`, and those that packages bring."""
 
 import asyncio
 import os
 import sys
-from importlib.metadata import version
+from importlib.metadata import entry_points, version
 from pathlib import Path
 from typing import Annotated
 
@@ -105,6 +105,10 @@ def validate(file: FileOption) -> None:
 
 
 app.command(name="advise")(advise_command)
+
+# Typer apps of what the operator must not import, such as the trainer's `ringtrain checkpoints`.
+for _point in entry_points(group="ringtrain.commands"):
+    app.add_typer(_point.load(), name=_point.name)
 
 
 def _faults(texts: list[str], spec: TrainingJobSpec) -> tuple[Fault, ...]:

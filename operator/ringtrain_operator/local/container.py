@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from ringtrain.contract.addresses import Addresses
-from ringtrain.contract.environment import PREFIX, ReplicaEnvironment
+from ringtrain.contract.environment import PREFIX, CheckpointSettings, ReplicaEnvironment
 from ringtrain.contract.faults import Fault
+from ringtrain_operator.api import reserved
 from ringtrain_operator.local.probes import Probe
 
 TRAINER = "trainer"
@@ -54,7 +55,7 @@ def localize(manifest: Mapping[str, Any], uid: str, termination_log: Path, machi
         replica,
         addresses=machine.addresses,
         termination_log=str(termination_log),
-        checkpoint=replica.checkpoint and replica.checkpoint.model_copy(update={"directory": str(machine.checkpoints)}),
+        checkpoint=replica.checkpoint and _checkpoint(replica.checkpoint, machine.checkpoints),
         command=_own_python(replica.command),
         faults=machine.faults,
     )
@@ -68,6 +69,18 @@ def localize(manifest: Mapping[str, Any], uid: str, termination_log: Path, machi
         readiness=Probe.of(container, "readinessProbe"),
         grace_seconds=float(spec.get("terminationGracePeriodSeconds", 30)),
     )
+
+
+def _checkpoint(settings: CheckpointSettings, directory: Path) -> CheckpointSettings:
+    """The run directories that lie side by side stand for the volumes, on which every job has a folder of its name."""
+    found = settings.model_copy(update={"directory": str(directory)})
+    for volume in (reserved.CHECKPOINT_PATH, reserved.RESTORE_PATH):
+        other = settings.warm_start
+        if other is not None and other.directory.startswith(f"{volume}/"):
+            job = other.directory.removeprefix(f"{volume}/")
+            path = directory.parent.parent / job / directory.name
+            found = found.model_copy(update={"warm_start": other.model_copy(update={"directory": str(path)})})
+    return found
 
 
 def _own_python(command: Sequence[str]) -> tuple[str, ...]:

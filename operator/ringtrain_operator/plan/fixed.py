@@ -15,7 +15,7 @@ _FREE: dict[str, Any] = {
     "gpu_resource": True,
     "resources": True,
     "shm_size": True,
-    "checkpoint": {"keep": True},
+    "checkpoint": {"keep": True, "keep_every": True},
     "fault_tolerance": True,
     "template": True,
     # Known from the members.

@@ -3,9 +3,9 @@
 from typing import Any
 
 from ringtrain.contract.addresses import AGENT_PORT, Addresses
-from ringtrain.contract.environment import CheckpointSettings, ReplicaEnvironment
+from ringtrain.contract.environment import CheckpointSettings, ReplicaEnvironment, WarmStart
 from ringtrain_operator.api import reserved
-from ringtrain_operator.api.spec import CheckpointSpec, TrainingJobSpec
+from ringtrain_operator.api.spec import CheckpointSpec, RestoreFrom, TrainingJobSpec
 from ringtrain_operator.plan.children import PORTS, metadata
 from ringtrain_operator.plan.names import ANNOTATION_SPEC, LABEL_EPOCH, LABEL_REPLICA, claim_name, host_name, pod_name
 from ringtrain_operator.plan.observed import Job
@@ -78,8 +78,11 @@ def _own_spec(job: Job, spec: TrainingJobSpec, index: int) -> dict[str, Any]:
     ]
     if spec.checkpoint is not None:
         volume = spec.checkpoint.volume
-        claim = {"claimName": volume.claim_name or claim_name(job.key.name)}
+        claim: dict[str, Any] = {"claimName": volume.claim_name or claim_name(job.key.name)}
         volumes.append({"name": reserved.CHECKPOINT_VOLUME, "persistentVolumeClaim": claim})
+        if (other := _restore_claim(spec.checkpoint)) is not None:
+            claim = {"claimName": other, "readOnly": True}
+            volumes.append({"name": reserved.RESTORE_VOLUME, "persistentVolumeClaim": claim})
     return {
         "hostname": host_name(job.key.name, index),
         "subdomain": job.key.name,
@@ -101,12 +104,14 @@ def _own_spec(job: Job, spec: TrainingJobSpec, index: int) -> dict[str, Any]:
 
 
 def _container(spec: TrainingJobSpec) -> dict[str, Any]:
-    mounts = [
+    mounts: list[dict[str, Any]] = [
         {"name": reserved.SHM_VOLUME, "mountPath": reserved.SHM_PATH},
         {"name": reserved.TMP_VOLUME, "mountPath": reserved.TMP_PATH},
     ]
     if spec.checkpoint is not None:
         mounts.append({"name": reserved.CHECKPOINT_VOLUME, "mountPath": reserved.CHECKPOINT_PATH})
+        if _restore_claim(spec.checkpoint) is not None:
+            mounts.append({"name": reserved.RESTORE_VOLUME, "mountPath": reserved.RESTORE_PATH, "readOnly": True})
     container = {
         "name": reserved.CONTAINER,
         "image": spec.image,
@@ -146,5 +151,22 @@ def _checkpoint_settings(name: str, checkpoint: CheckpointSpec) -> CheckpointSet
     # A subPath mount would not do: the kubelet makes its folder as root, and the trainer could not write there.
     folder = checkpoint.volume.sub_path or name
     return CheckpointSettings(
-        directory=f"{reserved.CHECKPOINT_PATH}/{folder}", every=checkpoint.every, keep=checkpoint.keep
+        directory=f"{reserved.CHECKPOINT_PATH}/{folder}",
+        every=checkpoint.every,
+        keep=checkpoint.keep,
+        keep_every=checkpoint.keep_every,
+        memory_every=checkpoint.memory_every,
+        replicate=checkpoint.replicate,
+        save_on_preemption=checkpoint.save_on_preemption,
+        warm_start=_warm_start(checkpoint.restore_from) if checkpoint.restore_from else None,
     )
+
+
+def _warm_start(other: RestoreFrom) -> WarmStart:
+    volume = reserved.RESTORE_PATH if other.claim_name is not None else reserved.CHECKPOINT_PATH
+    directory = other.path if other.path.startswith("/") else f"{volume}/{other.path}"
+    return WarmStart(directory=directory, optimizer=other.optimizer)
+
+
+def _restore_claim(checkpoint: CheckpointSpec) -> str | None:
+    return checkpoint.restore_from.claim_name if checkpoint.restore_from is not None else None

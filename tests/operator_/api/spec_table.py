@@ -71,6 +71,10 @@ def volume(**fields: Any) -> Spec:
     return spec(checkpoint={"volume": fields})
 
 
+def restore_from(**fields: Any) -> Spec:
+    return spec(checkpoint={"volume": {"claimName": "a"}, "restoreFrom": fields})
+
+
 def claim(replicas: int = 1, **fields: Any) -> Spec:
     return spec(replicas=replicas, checkpoint={"volume": {"claimTemplate": {"storage": "1Gi"} | fields}})
 
@@ -116,6 +120,11 @@ GOOD = (
     Good("a claim of one pod for one replica", claim(accessModes=["ReadWriteOncePod"])),
     Good("a claim with several modes", claim(3, accessModes=["ReadWriteOnce", "ReadWriteMany"], storageClassName="")),
     Good("a folder of the volume", volume(claimName="team", subPath="runs/..today/gpt")),
+    Good("every tier of checkpoints", spec(checkpoint=CLAIM | {"memoryEvery": 10, "replicate": "Always", "keepEvery": 7,
+                                                              "saveOnPreemption": False})),
+    Good("no snapshots in memory", spec(checkpoint=CLAIM | {"memoryEvery": 0, "replicate": "Never"})),
+    Good("another job's parameters", restore_from(path="runs/..today", claimName="team", optimizer=True)),
+    Good("parameters that are mounted", restore_from(path="/mnt/pretrained")),
     Good("no restarts", spec(faultTolerance={"maxRestarts": 0, "nodeLossSeconds": 1})),
     Good("short time-outs", spec(faultTolerance={"timeouts": {"training": 0.5, "starting": 60}})),
     Good("an encoder", model(kind="encoder", size="base")),
@@ -266,6 +275,18 @@ BAD = (
         "cel"),
     Bad("an absolute folder", volume(claimName="a", subPath="/b"), "spec.checkpoint.volume.subPath", "leading /",
         "cel"),
+    Bad("copies of some kind", spec(checkpoint=CLAIM | {"replicate": "auto"}), "spec.checkpoint.replicate", "Always",
+        "schema"),
+    Bad("snapshots in negative time", spec(checkpoint=CLAIM | {"memoryEvery": -1}), "spec.checkpoint.memoryEvery",
+        "at least 0", "schema"),
+    Bad("checkpoints kept of no round", spec(checkpoint=CLAIM | {"keepEvery": 0}), "spec.checkpoint.keepEvery",
+        "at least 1", "schema"),
+    Bad("parameters of nowhere", restore_from(optimizer=True), "spec.checkpoint.restoreFrom.path", "required",
+        "schema"),
+    Bad("parameters outside the volume", restore_from(path="a/../../b"), "spec.checkpoint.restoreFrom.path", "..",
+        "cel"),
+    Bad("parameters both mounted and claimed", restore_from(path="/b", claimName="team"),
+        "spec.checkpoint.restoreFrom.path", "claimName", "cel"),
     Bad("several replicas, a volume of one node", claim(2, accessModes=["ReadWriteOnce"]),
         "spec.checkpoint.volume.claimTemplate.accessModes", "ReadWriteMany", "cel"),
     Bad("an access mode that cannot write", claim(accessModes=["ReadOnlyMany"]),

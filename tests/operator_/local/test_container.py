@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from ringtrain.contract.addresses import Addresses
-from ringtrain.contract.environment import BadEnvironment, CheckpointSettings, ReplicaEnvironment
+from ringtrain.contract.environment import BadEnvironment, CheckpointSettings, ReplicaEnvironment, WarmStart
 from ringtrain.contract.faults import Fault, FaultKind
 from ringtrain_operator.local.container import POD_UID, Machine, localize
 from support.environments import replica_environment
@@ -82,3 +82,23 @@ def test_a_pod_that_cannot_run_here_is_refused() -> None:
         localize({"spec": {"containers": [{"name": "sidecar"}]}}, "uid", Path("/log"), machine())
     with pytest.raises(BadEnvironment, match="RINGTRAIN_"):
         localize(manifest(env=[]), "uid", Path("/log"), machine())
+
+
+@pytest.mark.parametrize(
+    ("told", "expected"),
+    [
+        ("/checkpoints/first", "/runs/first/checkpoints"),
+        ("/restore-from/first", "/runs/first/checkpoints"),
+        ("/mnt/first", "/mnt/first"),
+    ],
+)
+def test_another_jobs_checkpoints_lie_in_its_run_directory(told: str, expected: str) -> None:
+    settings = CheckpointSettings(directory="/checkpoints/small", warm_start=WarmStart(directory=told))
+    variable = {"name": "RINGTRAIN_CHECKPOINT", "value": settings.to_json()}
+    made = manifest()
+    env = made["spec"]["containers"][1]["env"]
+    made["spec"]["containers"][1]["env"] = [variable, *(one for one in env if one["name"] != variable["name"])]
+    container = localize(made, "uid-1", Path("/log"), machine(checkpoints=Path("/runs/small/checkpoints")))
+    assert container.replica.checkpoint is not None
+    assert container.replica.checkpoint.directory == "/runs/small/checkpoints"
+    assert container.replica.checkpoint.warm_start == WarmStart(directory=expected)

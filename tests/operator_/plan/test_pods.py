@@ -1,7 +1,9 @@
 from typing import Any
 
+import pytest
+
 from operator_.plan.builders import job, spec_with
-from ringtrain.contract.environment import CheckpointSettings, ReplicaEnvironment
+from ringtrain.contract.environment import CheckpointSettings, ReplicaEnvironment, WarmStart
 from ringtrain_operator.api.validation import parse
 from ringtrain_operator.plan import pods
 
@@ -59,6 +61,40 @@ def test_the_folder_can_be_chosen_and_the_claim_be_the_jobs_own() -> None:
     assert told.checkpoint is not None
     assert told.checkpoint.directory == "/checkpoints/runs/a"
     assert {"name": "checkpoints", "persistentVolumeClaim": {"claimName": "gpt-checkpoints"}} in made["spec"]["volumes"]
+
+
+def test_what_is_said_of_checkpoints_reaches_the_trainer() -> None:
+    said = {"keepEvery": 100, "memoryEvery": 4, "replicate": "Always", "saveOnPreemption": False}
+    made = manifest(checkpoint={"volume": {"claimName": "disk"}} | said)
+    told = ReplicaEnvironment.from_env(environment(made)).checkpoint
+    assert told is not None
+    assert (told.keep_every, told.memory_every, told.replicate, told.save_on_preemption) == (100, 4, "Always", False)
+    assert told.warm_start is None
+
+
+@pytest.mark.parametrize(
+    ("other", "directory", "claim"),
+    [
+        ({"path": "first"}, "/checkpoints/first", None),
+        ({"path": "a/b", "claimName": "team"}, "/restore-from/a/b", "team"),
+        ({"path": "/mnt/first"}, "/mnt/first", None),
+    ],
+)
+def test_another_jobs_checkpoints_are_mounted_for_reading(
+    other: dict[str, str], directory: str, claim: str | None
+) -> None:
+    made = manifest(checkpoint={"volume": {"claimName": "disk"}, "restoreFrom": other | {"optimizer": True}})
+    told = ReplicaEnvironment.from_env(environment(made)).checkpoint
+    assert told is not None
+    assert told.warm_start == WarmStart(directory=directory, optimizer=True)
+    volumes = {volume["name"]: volume for volume in made["spec"]["volumes"]}
+    mounts = {mount["name"]: mount for mount in container(made)["volumeMounts"]}
+    if claim is None:
+        assert "restore-from" not in volumes
+        assert "restore-from" not in mounts
+    else:
+        assert volumes["restore-from"]["persistentVolumeClaim"] == {"claimName": claim, "readOnly": True}
+        assert mounts["restore-from"] == {"name": "restore-from", "mountPath": "/restore-from", "readOnly": True}
 
 
 def test_a_job_without_checkpoints_mounts_none() -> None:

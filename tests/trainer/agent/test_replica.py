@@ -105,7 +105,7 @@ def test_a_process_that_begins_too_late_is_killed() -> None:
 def test_peers_hear_of_a_preemption_before_they_can_feel_it(agent: Agent) -> None:
     agent.exit(0, 0)
     agent.news()
-    agent.replica.stop("the replica received SIGTERM")
+    agent.replica.stop("the replica received SIGTERM", 5.0)
     assert agent.news() == [Broken(rank=1, generation="0.0", reason="the replica received SIGTERM")]
     assert agent.processes[1].signal == 15
     agent.replica.received(leave())
@@ -117,7 +117,7 @@ def test_peers_hear_of_a_preemption_before_they_can_feel_it(agent: Agent) -> Non
 
 def test_a_replica_that_is_to_stop_starts_nothing() -> None:
     agent = Agent()
-    agent.replica.stop("the replica received SIGTERM")
+    agent.replica.stop("the replica received SIGTERM", 5.0)
     agent.replica.received(START)
     assert agent.beginning == []
     assert ended(agent).exit_code == ExitCode.PREEMPTED

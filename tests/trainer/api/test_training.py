@@ -144,19 +144,26 @@ def test_without_a_volume_a_lost_replica_sends_all_to_the_beginning(make: Make, 
     assert faulty.digests == plain.digests
 
 
+def end_once_saved(job: OwnJob, round: int) -> None:
+    """All of it at once, while its ranks wait for one that was stopped."""
+    assert job.checkpoint is not None
+    root = Path(job.checkpoint.directory)
+    job.until(lambda: any(found.round == round for found in candidates(root)), f"the checkpoint of round {round}")
+    for replica in range(job.replicas):
+        job.kill(replica)
+
+
 def test_a_checkpoint_goes_on_at_other_splits(make: Make) -> None:
     """A pipeline of two, then two copies, then a pipeline of four stages: each goes on where the other was."""
     alone = make("alone", replicas=1, kind="layers", rounds=15, communication=PLAIN)
     alone.start_all()
     alone.finish()
     job = make("job", kind="layers", rounds=15, communication=PLAIN, parallelism=ParallelismConfig(pipeline=2))
-    job.faults = "kill:rank=1,round=6"
+    job.faults = "stop:rank=1,round=8"
     job.start_all()
-    assert job.wait(1) == 137
-    job.kill(0)
-    job.start_again(1, faults="kill:rank=0,round=11,epoch=1", parallelism=ParallelismConfig())
-    assert job.wait(0) == 137
-    job.kill(1)
+    end_once_saved(job, 5)
+    job.start_again(1, faults="stop:rank=0,round=13,epoch=1", parallelism=ParallelismConfig())
+    end_once_saved(job, 10)
     job.start_again(2, parallelism=ParallelismConfig(pipeline=2, schedule="Interleaved1F1B"))
     job.finish()
     assert job.starts == ["its beginning", "round-00000005", "round-00000010"]
@@ -174,7 +181,8 @@ def test_a_pipeline_whose_stage_is_killed_changes_no_bit(make: Make) -> None:
     assert faulty.wait(1) == 137
     faulty.start(1, epoch=1)
     faulty.finish()
-    assert faulty.starts == ["its beginning", "round-00000005"]
+    # What no other machine holds was copied into the other's memory.
+    assert faulty.starts[1] in ("round-00000005", "round-00000006", "round-00000007")
     assert len(plain.digests) == 1
     assert faulty.digests == plain.digests
 

@@ -5,13 +5,18 @@ from pathlib import Path
 from typing import Any
 
 from ringtrain.checkpoint.assembly import everything
-from ringtrain.checkpoint.reader import Reader
+from ringtrain.checkpoint.checkpoints import Checkpoints
 from ringtrain.checkpoint.tree import Unread
+from ringtrain.contract.environment import CheckpointSettings
+from ringtrain.contract.generation import Generation
 from ringtrain.contract.mesh import Mesh
 from ringtrain.contract.messages import Report
 from ringtrain.runtime.errors import BadConfiguration
+from trainer.checkpoint.saver_bodies import new_tiers
 from trainer.checkpoint.sessions import open_session
 from trainer.comm.ranks import Link
+
+GENERATION = Generation(1, 1)
 
 
 def load(link: Link, rank: int, size: int, root: Path, mesh: Mesh, wanted: Sequence[str] = ()) -> dict[str, Any]:
@@ -20,7 +25,8 @@ def load(link: Link, rank: int, size: int, root: Path, mesh: Mesh, wanted: Seque
     result: dict[str, Any] = {"round": None}
     with open_session(rank, size) as (session, agent):
         try:
-            restored = Reader(root, session, group).load((lambda path: path == wanted[rank]) if wanted else everything)
+            checkpoints = Checkpoints(CheckpointSettings(directory=str(root)), new_tiers(), session, GENERATION, group)
+            restored = checkpoints.newest((lambda path: path == wanted[rank]) if wanted else everything)
         except BadConfiguration as error:
             result["refused"] = str(error)
         else:

@@ -6,11 +6,13 @@ from typing import Any
 
 import torch
 
-from ringtrain.checkpoint.state import State, write_files
+from ringtrain.checkpoint import shard
+from ringtrain.checkpoint.state import State, images
 from ringtrain.checkpoint.tree import Piece
 from ringtrain.checkpoint.volume import commit, staging
 from ringtrain.contract.generation import Generation
 from ringtrain.contract.mesh import Mesh
+from ringtrain.contract.messages import ShardFile
 
 GENERATION = Generation(1, 0)
 
@@ -29,6 +31,17 @@ def state(rank: int, round: int) -> State:
     )
 
 
+def write_image(path: Path, image: shard.Image) -> ShardFile:
+    memory = torch.empty(image.size, dtype=torch.uint8)
+    image.copy_to(memory)
+    return shard.write(path, memory.numpy().data, silent)
+
+
+def write_files(directory: Path, state: State, rank: int, holders: Sequence[int]) -> list[ShardFile]:
+    """A rank's files, without a rank's way through memory."""
+    return [write_image(directory / image.name, image) for image in images(state, rank, holders)]
+
+
 def save(root: Path, round: int, world_size: int, generation: Generation = GENERATION) -> Path:
     """One of a data-parallel job."""
     mesh = Mesh(data=world_size)
@@ -45,9 +58,7 @@ def save_states(
 ) -> Path:
     """One of a job of `mesh`. States are by rank; those of `arrangement`'s twins are the same."""
     directory = staging(root, generation, round)
-    shards = {
-        rank: write_files(directory, own, rank, arrangement.twins(rank), silent) for rank, own in enumerate(states)
-    }
+    shards = {rank: write_files(directory, own, rank, arrangement.twins(rank)) for rank, own in enumerate(states)}
     return commit(root, generation, round, shards, mesh, job="gpt")
 
 

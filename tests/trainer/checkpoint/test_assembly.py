@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from ringtrain.checkpoint.assembly import Assembly
-from ringtrain.checkpoint.layout import Chunk, Whole
+from ringtrain.checkpoint.layout import Whole
+from ringtrain.checkpoint.part import Chunk
 from ringtrain.checkpoint.shard import DamagedFile
 from ringtrain.checkpoint.tree import Piece, Unread
 from trainer.checkpoint.checkpoints import same

@@ -3,7 +3,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ringtrain.checkpoint.layout import Chunk, Part, divide, join
+from ringtrain.checkpoint.layout import divide, join
+from ringtrain.checkpoint.part import Chunk, Part
 from ringtrain.checkpoint.tree import Piece
 
 spans = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 4)), min_size=1, max_size=5)

@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 
 from ringtrain.checkpoint.assembly import Wanted, everything
 from ringtrain.checkpoint.shard import DamagedFile
-from ringtrain.checkpoint.state import State, read_files, remove_files, write_files
+from ringtrain.checkpoint.source import VolumeSource
+from ringtrain.checkpoint.state import State, images, read_files
 from ringtrain.checkpoint.tree import Piece, Unread, flatten, unflatten
-from ringtrain.checkpoint.volume import candidates, staging
+from ringtrain.checkpoint.volume import candidates
 from ringtrain.contract.mesh import Mesh
-from trainer.checkpoint.checkpoints import GENERATION, flip, same, save, save_states, silent, state
+from trainer.checkpoint.checkpoints import flip, same, save, save_states, silent, state
 from trainer.checkpoint.trees import split, states
 
 meshes = st.builds(Mesh, data=st.integers(1, 3), pipeline=st.integers(1, 4))
@@ -23,7 +24,7 @@ PIPELINE = Mesh(data=2, pipeline=2)
 def read(root: Path, rank: int, mesh: Mesh, wanted: Wanted = everything) -> State:
     found = candidates(root)[0]
     assert found.manifest is not None
-    return read_files(found.path, found.manifest, rank, mesh, silent, wanted)
+    return read_files(VolumeSource(found.path, found.manifest), rank, mesh, silent, wanted)
 
 
 def save_parts(root: Path, parts: list[dict[str, Any]], arrangement: Mesh, mesh: Mesh) -> Path:
@@ -212,21 +213,11 @@ def test_a_file_that_nobody_listed_is_found(tmp_path: Path, missing: str, messag
     found = candidates(tmp_path)[0]
     assert found.manifest is not None
     files = tuple(file for file in found.manifest.files if not file.path.startswith(missing))
+    source = VolumeSource(found.path, found.manifest.model_copy(update={"files": files}))
     with pytest.raises(DamagedFile, match=message):
-        read_files(found.path, found.manifest.model_copy(update={"files": files}), 0, PIPELINE, silent)
+        read_files(source, 0, PIPELINE, silent)
 
 
 def test_a_rank_that_is_no_holder_of_its_state_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"rank 2 is none of the holders of its own state, \[0, 1\]"):
-        write_files(tmp_path, state(2, 5), 2, [0, 1], silent)
-
-
-def test_files_of_a_given_up_checkpoint_are_removed(tmp_path: Path) -> None:
-    directory = staging(tmp_path, GENERATION, 5)
-    for rank in range(2):
-        write_files(directory, state(rank, 5), rank, range(2), silent)
-    remove_files(directory, 0)
-    assert names(directory) == ["local-00001", "replicated-00001"]
-    remove_files(directory, 1)
-    assert not directory.exists()
-    remove_files(directory, 1)
+        images(state(2, 5), 2, [0, 1])

@@ -7,9 +7,21 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from ringtrain.checkpoint.manifest import FILE_NAME
-from ringtrain.checkpoint.volume import Candidate, CommitRefused, candidates, commit, prune, staging
+from ringtrain.checkpoint.volume import (
+    Candidate,
+    CommitRefused,
+    Expendable,
+    candidates,
+    commit,
+    delete,
+    expendable,
+    prune,
+    staging,
+)
 from ringtrain.contract.generation import Generation
 from ringtrain.contract.mesh import Mesh
 from ringtrain.contract.messages import ShardFile
@@ -186,6 +198,87 @@ def test_prune_removes_staging_that_can_never_be_committed(tmp_path: Path) -> No
     write_shards(tmp_path, SECOND, 25)
     prune(tmp_path, 3)
     assert names(tmp_path) == [".staging.round-00000025.gen-1.1", "round-00000020.gen-1.1"]
+
+
+def test_prune_keeps_multiples_for_ever(tmp_path: Path) -> None:
+    for round in range(5, 65, 5):
+        save(tmp_path, round)
+        assert prune(tmp_path, 2, 20) == []
+    assert rounds(tmp_path) == [60, 55, 40, 20]
+    # A volume may not give some of it for a while.
+    (tmp_path / "round-00000020.gen-1.0" / "local-0").rename(tmp_path / "away")
+    save(tmp_path, 65)
+    prune(tmp_path, 1, 20)
+    (tmp_path / "away").rename(tmp_path / "round-00000020.gen-1.0" / "local-0")
+    assert rounds(tmp_path) == [65, 60, 40, 20]
+    prune(tmp_path, 1)
+    assert names(tmp_path) == ["round-00000065.gen-1.0"]
+
+
+def damage(path: Path) -> None:
+    cut(path / "local-0")
+
+
+def tear(path: Path) -> None:
+    cut(path / FILE_NAME, 2)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    saves=st.lists(st.tuples(st.integers(0, 1), st.sampled_from([None, damage, tear])), max_size=8),
+    keep=st.integers(1, 4),
+    keep_every=st.none() | st.integers(1, 4),
+)
+def test_prune_loses_nothing_that_is_to_be_kept(
+    tmp_path_factory: pytest.TempPathFactory,
+    saves: list[tuple[int, Callable[[Path], None] | None]],
+    keep: int,
+    keep_every: int | None,
+) -> None:
+    """Rounds go on, or fall back by two with a new generation; some checkpoints break at once."""
+    root = tmp_path_factory.mktemp("volume")
+    round, generation = 2, FIRST
+    for fallen_back, break_it in saves:
+        if fallen_back:
+            round, generation = max(1, round - 2), Generation(generation.epoch + 1, 0)
+        round += 1
+        path = save(root, round, generation)
+        if break_it is not None:
+            break_it(path)
+    write_shards(root, Generation(generation.epoch + 1, 0), round)
+    before = [found.name for found in candidates(root) if not found.problem]
+    assert prune(root, keep, keep_every) == []
+    after = [found.name for found in candidates(root) if not found.problem]
+    kept = before[:keep]
+    assert after == [name for name in before if name in kept or (keep_every and name.round % keep_every == 0)]
+    # What is still being written, and what was not judged older than enough valid ones, is there.
+    assert staging(root, Generation(generation.epoch + 1, 0), round).name in names(root)
+    assert prune(root, keep, keep_every) == []
+    assert [found.name for found in candidates(root) if not found.problem] == after
+
+
+def test_what_is_expendable_is_only_told(tmp_path: Path) -> None:
+    for round in (5, 10, 15):
+        save(tmp_path, round)
+    write_shards(tmp_path, FIRST, 12)
+    before = names(tmp_path)
+    found = expendable(tmp_path, 1, 10)
+    assert [name.round for name in found.checkpoints] == [5]
+    assert found.leftovers == (".staging.round-00000012.gen-1.0",)
+    assert names(tmp_path) == before
+    # Whoever looks closer looks at what counts only.
+    looked: list[int] = []
+
+    def whole(candidate: Candidate) -> bool:
+        looked.append(candidate.round)
+        return candidate.round != 15
+
+    assert [name.round for name in expendable(tmp_path, 1, None, whole).checkpoints] == [5]
+    assert looked == [15, 10]
+    assert expendable(tmp_path, 1, None, lambda _: False) == Expendable((), ())
+    # Somebody else is quicker.
+    prune(tmp_path, 1, 10)
+    assert delete(tmp_path, found) == []
 
 
 def test_a_failed_deletion_is_told(tmp_path: Path) -> None:

@@ -91,7 +91,7 @@ class HostileCommands(RuleBasedStateMachine):
     def is_preempted(self, replica: int) -> None:
         pod = self.world.pods[replica]
         if pod.ended is None and not pod.replica.stopping:
-            pod.replica.stop("SIGTERM")
+            pod.replica.stop("SIGTERM", 5.0)
 
     @rule()
     def operator_comes_by(self) -> None:

@@ -122,7 +122,7 @@ class Coordinator:
         environment = replica_environment(
             replicas=2,
             addresses=addresses,
-            checkpoint=CheckpointSettings(directory=str(self.volume), keep=1),
+            checkpoint=CheckpointSettings(directory=str(self.volume), keep=1, keep_every=5),
             parallelism=ParallelismConfig(pipeline=2),
         )
         key, value = self._mark.split("=")
@@ -179,14 +179,15 @@ def _write_shard(coordinator: Coordinator, round: int, rank: int, generation: st
 
 
 def test_checkpoints_are_committed_and_pruned_and_the_job_ends(coordinator: Coordinator, agents: list[Agent]) -> None:
-    for round in (5, 10):
+    for round in (5, 7, 10):
         for agent in agents:
             files = (_write_shard(coordinator, round, agent.rank),)
             agent.say(ShardsWritten(rank=agent.rank, generation="0.0", round=round, files=files))
         for agent in agents:
             assert agent.hear(Committed) == Committed(generation="0.0", round=round)
-    (kept,) = volume.candidates(coordinator.volume)
+    kept, multiple = volume.candidates(coordinator.volume)
     assert (kept.round, kept.generation, kept.problem) == (10, Generation(0, 0), "")
+    assert (multiple.round, multiple.problem) == (5, "")
     assert kept.manifest is not None
     assert kept.manifest.mesh == Mesh(data=1, pipeline=2)
 

@@ -7,7 +7,9 @@ from typing import Any
 
 import torch
 
-from ringtrain.checkpoint.state import State, read_files, write_files
+from ringtrain.checkpoint.saver import Votes
+from ringtrain.checkpoint.source import VolumeSource
+from ringtrain.checkpoint.state import State, read_files
 from ringtrain.checkpoint.tree import Unread, flatten, rows
 from ringtrain.checkpoint.volume import candidates, commit, staging
 from ringtrain.comm.errors import PeerLost
@@ -31,6 +33,7 @@ from ringtrain.models.language_model import TIED
 from ringtrain.train.evaluation import Evaluation
 from ringtrain.train.process import prepare
 from ringtrain.train.trainer import FinishedRound, Trainer
+from trainer.checkpoint.checkpoints import write_files
 from trainer.comm.ranks import Left, Link
 
 EXACT = CommunicationConfig(codec="none", verify=True)
@@ -190,7 +193,7 @@ def train_round(trainer: Trainer, setting: Setting) -> FinishedRound:
     trainer.begin_round()
     while trainer.micro_batches < setting.accumulation:
         trainer.train_micro_batch()
-    return trainer.finish_round()
+    return trainer.finish_round(Votes())
 
 
 def held(trainer: Trainer) -> dict[str, Any]:
@@ -209,7 +212,7 @@ def through_files(group: Group, trainer: Trainer, root: Path) -> State:
     root.mkdir(exist_ok=True)
     directory = staging(root, Generation(0, 0), 0)
     holders = group.mesh.twins(group.rank)
-    files = [file.model_dump() for file in write_files(directory, trainer.state(), group.rank, holders, silent)]
+    files = [file.model_dump() for file in write_files(directory, trainer.state(), group.rank, holders)]
     shards = dict(enumerate(group.all_gather_json(files)))
     if group.rank == 0:
         parsed = {rank: [ShardFile.model_validate(file) for file in own] for rank, own in shards.items()}
@@ -221,7 +224,7 @@ def through_files(group: Group, trainer: Trainer, root: Path) -> State:
 def read(group: Group, trainer: Trainer, root: Path) -> State:
     found = candidates(root)[0]
     assert found.manifest is not None
-    return read_files(found.path, found.manifest, group.rank, group.mesh, silent, trainer.needs)
+    return read_files(VolumeSource(found.path, found.manifest), group.rank, group.mesh, silent, trainer.needs)
 
 
 def silent() -> None:

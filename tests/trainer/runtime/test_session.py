@@ -12,6 +12,7 @@ import pytest
 
 from ringtrain.contract.addresses import Addresses
 from ringtrain.contract.exit_codes import ExitCode
+from ringtrain.contract.generation import Generation
 from ringtrain.contract.messages import (
     Beat,
     Broken,
@@ -43,6 +44,7 @@ ENVIRONMENT = replica_environment(
     timeouts=PhaseTimeouts(checkpointing=0.5),
 )
 RANK = 3
+GENERATION = Generation(0, 0)
 
 
 class Clock:
@@ -165,44 +167,82 @@ def test_stop_preempts_every_wait(ends: tuple[Session, AgentEnd], wait: str) -> 
         getattr(session, wait)()
 
 
-def test_a_commit_is_waited_for(ends: tuple[Session, AgentEnd]) -> None:
+def test_a_rank_that_saves_first_goes_on_until_all_is_saved(ends: tuple[Session, AgentEnd], clock: Clock) -> None:
+    session, agent = ends
+    entered(ends)
+    session.saves_before_stop = True
+    agent.tell(Stop(reason="SIGTERM", seconds=5))
+    session.poll()
+    assert session.asked_to_stop
+    with pytest.raises(Preempted, match="SIGTERM"):
+        session.stop_if_asked()
+
+
+def test_a_rank_that_saves_first_has_no_more_time_than_that(ends: tuple[Session, AgentEnd], clock: Clock) -> None:
+    session, agent = ends
+    entered(ends)
+    session.saves_before_stop = True
+    agent.tell(Stop(reason="SIGTERM", seconds=5))
+    clock.now += 4
+    session.poll()
+    clock.now += 5
+    with pytest.raises(Preempted):
+        session.poll()
+
+
+def test_a_rank_that_waits_for_others_has_nothing_to_save(ends: tuple[Session, AgentEnd]) -> None:
+    session, agent = ends
+    session.saves_before_stop = True
+    agent.tell(Stop(reason="SIGTERM", seconds=5))
+    with pytest.raises(Preempted):
+        session.next_generation()
+
+
+def test_nobody_is_stopped_who_was_not_asked(ends: tuple[Session, AgentEnd]) -> None:
+    session, _ = ends
+    assert not session.asked_to_stop
+    session.stop_if_asked()
+
+
+def test_a_commit_is_told_once(ends: tuple[Session, AgentEnd]) -> None:
     session, agent = ends
     entered(ends)
     file = ShardFile(path="rank-3.safetensors", size=7, sha256="ab")
-    session.shards_written(5, [file])
+    session.shards_written(GENERATION, 5, [file])
     assert agent.hear_until(ShardsWritten) == ShardsWritten(rank=RANK, generation="0.0", round=5, files=(file,))
     agent.tell(
         Committed(generation="9.9", round=5, error="of another generation"),
         Committed(generation="0.0", round=4, error="of another round"),
-        Committed(generation="0.0", round=5),
     )
-    assert session.wait_committed(5) == ""
-    assert agent.hear_until(Beat)
+    session.poll()
+    assert session.committed(GENERATION, 5) is None
+    agent.tell(Committed(generation="0.0", round=5))
+    session.poll()
+    assert [session.committed(GENERATION, 5) for _ in range(2)] == ["", None]
 
 
 def test_a_commit_that_was_given_up_says_why(ends: tuple[Session, AgentEnd]) -> None:
     session, agent = ends
     entered(ends)
-    session.save_failed(5, "no space")
+    session.save_failed(GENERATION, 5, "no space")
     assert agent.hear_until(SaveFailed) == SaveFailed(rank=RANK, generation="0.0", round=5, reason="no space")
     agent.tell(Committed(generation="0.0", round=5, error="rank 3: no space"))
-    assert session.wait_committed(5) == "rank 3: no space"
+    session.poll()
+    assert session.committed(GENERATION, 5) == "rank 3: no space"
 
 
-def test_a_commit_that_never_comes_is_given_up(ends: tuple[Session, AgentEnd], clock: Clock) -> None:
-    session, _ = ends
+def test_what_a_former_generation_still_wrote_is_of_that_generation(ends: tuple[Session, AgentEnd]) -> None:
+    session, agent = ends
     entered(ends)
-    # The clock jumps past the time-out while the session waits.
-    threading.Timer(0.1, lambda: setattr(clock, "now", clock.now + 1)).start()
-    assert "did not answer within 0.5 s" in session.wait_committed(5)
+    entered(ends, "0.1")
+    session.shards_written(GENERATION, 5, [])
+    assert agent.hear_until(ShardsWritten) == ShardsWritten(rank=RANK, generation="0.0", round=5, files=())
 
 
-def test_a_loss_interrupts_the_wait_for_a_commit_and_for_the_end(ends: tuple[Session, AgentEnd]) -> None:
+def test_a_loss_interrupts_the_wait_for_the_end(ends: tuple[Session, AgentEnd]) -> None:
     session, agent = ends
     entered(ends)
     agent.tell(Leave(generation="0.0", reason="lost"))
-    with pytest.raises(Interrupted):
-        session.wait_committed(5)
     with pytest.raises(Interrupted):
         session.wait_finished()
 

@@ -5,7 +5,9 @@ from pathlib import Path
 
 import torch
 
-from ringtrain.checkpoint.state import State, read_files, write_files
+from ringtrain.checkpoint.saver import Votes
+from ringtrain.checkpoint.source import VolumeSource
+from ringtrain.checkpoint.state import State, read_files
 from ringtrain.checkpoint.volume import candidates, commit, staging
 from ringtrain.comm.group import Group
 from ringtrain.contract.communication import CommunicationConfig
@@ -16,6 +18,7 @@ from ringtrain.contract.trainer_config import BatchConfig, DataConfig, ModelConf
 from ringtrain.data.corpus import load_corpus
 from ringtrain.train.process import prepare
 from ringtrain.train.trainer import OtherModel, Trainer
+from trainer.checkpoint.checkpoints import write_files
 from trainer.comm.ranks import Link
 
 ACCUMULATION = 3
@@ -45,16 +48,15 @@ def micro_batches(trainer: Trainer, count: int) -> list[float]:
     for _ in range(count):
         trainer.train_micro_batch()
         if trainer.micro_batches == ACCUMULATION:
-            losses.append(trainer.finish_round().loss)
+            losses.append(trainer.finish_round(Votes()).loss)
     return losses
 
 
 def through_files(group: Group, state: State, root: Path) -> State:
     """Saves the state as a checkpoint and reads it back."""
     directory = staging(root, Generation(0, 0), 0)
-    files = [
-        file.model_dump() for file in write_files(directory, state, group.rank, group.mesh.twins(group.rank), silent)
-    ]
+    holders = group.mesh.twins(group.rank)
+    files = [file.model_dump() for file in write_files(directory, state, group.rank, holders)]
     shards = dict(enumerate(group.all_gather_json(files)))
     if group.rank == 0:
         parsed = {rank: [ShardFile.model_validate(file) for file in own] for rank, own in shards.items()}
@@ -62,7 +64,7 @@ def through_files(group: Group, state: State, root: Path) -> State:
     group.barrier()
     found = candidates(root)[0]
     assert found.manifest is not None
-    return read_files(found.path, found.manifest, group.rank, group.mesh, silent)
+    return read_files(VolumeSource(found.path, found.manifest), group.rank, group.mesh, silent)
 
 
 def unbroken_and_resumed(link: Link, rank: int, size: int, root: Path, interrupted_at: int) -> list[tuple[str, float]]:
@@ -122,7 +124,7 @@ def load_elsewhere(link: Link, rank: int, size: int, root: Path, width: int | No
     found = candidates(root)[0]
     assert found.manifest is not None
     try:
-        trainer.load(read_files(found.path, found.manifest, rank, group.mesh, silent))
+        trainer.load(read_files(VolumeSource(found.path, found.manifest), rank, group.mesh, silent))
         replicated = trainer.state().replicated
         return trainer.parameters_digest(), (trainer.round, trainer.micro_batches, replicated["data"]["position"])
     except OtherModel as error:

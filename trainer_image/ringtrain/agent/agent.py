@@ -10,6 +10,7 @@ from ringtrain.agent import http, metrics, termination
 from ringtrain.agent.coordinator_process import CoordinatorProcess
 from ringtrain.agent.link import Link
 from ringtrain.agent.metrics import Metrics, Sample
+from ringtrain.agent.rank_memory import RankMemory
 from ringtrain.agent.rank_process import start_rank
 from ringtrain.agent.replica import Replica
 from ringtrain.agent.status import status, unready_reason
@@ -22,6 +23,8 @@ from ringtrain.processes import Children
 
 _TICK = 1.0
 _STOP_MARGIN = 2.0
+_SAVING_SHARE = 0.9
+"""Of the time until ranks are killed: the rest is for their own end."""
 _COORDINATOR_FAREWELL = 40.0
 _logger = logging.getLogger(__name__)
 
@@ -46,6 +49,7 @@ class Agent:
             lost=self._replica.coordinator_lost,
         )
         self._metrics = Metrics(self._sample)
+        self._memory = {rank: RankMemory(rank) for rank in map(environment.rank, range(environment.procs_per_replica))}
 
     async def run(self) -> int:
         """The replica's exit code, once all its processes have ended."""
@@ -80,7 +84,8 @@ class Agent:
         """From its start to its end."""
         environment = self._environment
         try:
-            process = await start_rank(self._children, environment, rank - environment.rank(0), generation)
+            local_rank = rank - environment.rank(0)
+            process = await start_rank(self._children, environment, local_rank, generation, self._memory[rank])
         except OSError as error:
             command = environment.command
             reason = f"the command {command[0]!r} cannot be started: {error.strerror}" if command else str(error)
@@ -105,9 +110,10 @@ class Agent:
         if not verdict.live:
             self._end(termination.of_hang(verdict))
             return
-        self._replica.stop(f"the replica received {number.name}")
         grace = self._environment.grace_seconds
-        asyncio.get_running_loop().call_later(max(grace - _STOP_MARGIN, grace / 2), self._replica.kill)
+        seconds = max(grace - _STOP_MARGIN, grace / 2)
+        asyncio.get_running_loop().call_later(seconds, self._replica.kill)
+        self._replica.stop(f"the replica received {number.name}", seconds * _SAVING_SHARE)
 
     def _routes(self) -> http.Routes:
         return {"/livez": self._livez, "/readyz": self._readyz, "/status": self._status_page, "/metrics": self._scrape}

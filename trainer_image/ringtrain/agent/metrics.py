@@ -7,6 +7,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from ringtrain.agent.checkpoint_metrics import checkpoint_metrics
 from ringtrain.agent.communication_metrics import communication_metrics
 from ringtrain.contract.generation import Generation
 from ringtrain.contract.phases import Phase
@@ -41,6 +42,7 @@ class _ReplicaCollector(Collector):
         yield from _rank_metrics(sample.status, labels)
         yield from _progress_metrics(sample.status, labels)
         yield from communication_metrics(sample.status, labels)
+        yield from checkpoint_metrics(sample.status, labels)
 
 
 class Metrics:

@@ -7,6 +7,7 @@ import socket
 import sys
 from collections.abc import Callable, Mapping
 
+from ringtrain.agent.rank_memory import RankMemory
 from ringtrain.connection import Connection
 from ringtrain.contract.environment import PREFIX, ReplicaEnvironment
 from ringtrain.contract.generation import Generation
@@ -55,7 +56,7 @@ class RankProcess:
 
 
 async def start_rank(
-    children: Children, environment: ReplicaEnvironment, local_rank: int, generation: Generation
+    children: Children, environment: ReplicaEnvironment, local_rank: int, generation: Generation, memory: RankMemory
 ) -> RankProcess:
     """Starts the built-in trainer or the user's command; `generation` is the first that it can be in. Raises OSError
     when the command cannot be started."""
@@ -65,8 +66,8 @@ async def start_rank(
         try:
             child = children.start(
                 environment.command or _BUILT_IN,
-                variables | {"RINGTRAIN_RANK_FD": str(theirs.fileno())},
-                pass_fds=[theirs.fileno()],
+                variables | memory.variables | {"RINGTRAIN_RANK_FD": str(theirs.fileno())},
+                pass_fds=[theirs.fileno(), *memory.descriptors],
             )
         except OSError:
             ours.close()

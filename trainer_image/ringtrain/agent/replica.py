@@ -167,11 +167,12 @@ class Replica:
             if record.generation is not None and not self.finished:
                 self._tell(rank, Leave(generation=record.generation, reason=f"the coordinator is lost: {reason}"))
 
-    def stop(self, reason: str) -> None:
-        """Asks every rank to end. Those that cannot hear it (yet), or have nothing to save yet, get a SIGTERM."""
+    def stop(self, reason: str, seconds: float) -> None:
+        """Asks every rank to end, and to save within so many seconds. Those that cannot hear it (yet), or have nothing
+        to save yet, get a SIGTERM."""
         self.stopping = True
         for rank, record in self._records.items():
-            self._tell(rank, Stop(reason=reason))
+            self._tell(rank, Stop(reason=reason, seconds=seconds))
             if not record.running or (record.judged and record.phase is not Phase.STARTING):
                 continue
             if record.generation is not None:

@@ -1,6 +1,5 @@
 """Going back to the newest checkpoint of training code of your own, and saving others."""
 
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -8,33 +7,32 @@ from torch import Tensor
 
 from ringtrain.api.saved import Misfit, Saved
 from ringtrain.checkpoint import randomness
+from ringtrain.checkpoint.checkpoints import Checkpoints
 from ringtrain.checkpoint.digest import model_digest, tree_digest
-from ringtrain.checkpoint.reader import Reader
+from ringtrain.checkpoint.reader import Restored
+from ringtrain.checkpoint.saver import Saver, Votes
 from ringtrain.checkpoint.state import State
 from ringtrain.checkpoint.tree import Tree
-from ringtrain.checkpoint.writer import Writer
 from ringtrain.comm.group import Group
 from ringtrain.comm.reducer import Reducer
 from ringtrain.comm.verify import agree, state_digest
-from ringtrain.contract.environment import CheckpointSettings
+from ringtrain.contract.environment import WarmStart
 from ringtrain.contract.generation import Generation
-from ringtrain.contract.phases import Phase
+from ringtrain.contract.report import CheckpointTotals
 from ringtrain.runtime.errors import BadConfiguration
 from ringtrain.runtime.output import say
-from ringtrain.runtime.session import Session
 
 _OBJECTS = "objects/"
 
 
-class Checkpoints:
-    """Of one generation. Without `settings` nothing is read or saved, and every generation starts anew."""
+class ObjectCheckpoints:
+    """Of one generation. Without `checkpoints` nothing is read or saved, and every generation starts anew."""
 
     def __init__(
         self,
         saved: Saved,
         reducer: Reducer | None,
-        settings: CheckpointSettings | None,
-        session: Session,
+        checkpoints: Checkpoints | None,
         generation: Generation,
         group: Group,
     ) -> None:
@@ -44,10 +42,14 @@ class Checkpoints:
         """Of that round."""
         self._saved = saved
         self._reducer = reducer
-        self._settings = settings
-        self._session = session
+        self._checkpoints = checkpoints
         self._generation = generation
         self._group = group
+        self._saver: Saver | None = None
+
+    @property
+    def totals(self) -> CheckpointTotals | None:
+        return self._saver.totals if self._saver is not None else None
 
     def restore(self) -> None:
         """Goes back to the newest checkpoint that all ranks can read, if there is one.
@@ -55,14 +57,15 @@ class Checkpoints:
         Raises BadConfiguration when it is of other objects, Disagreement when ranks do not start with the same state,
         and what heartbeats and collectives raise.
         """
-        restored = None
-        if self._settings is not None:
-            self._session.beat(Phase.RESTORING)
-            root = Path(self._settings.directory)
-            restored = Reader(root, self._session, self._group).load(self._wanted)
+        restored, source = None, "its beginning"
+        if self._checkpoints is not None:
+            restored = self._checkpoints.newest(self._wanted)
+            if restored is None and self._checkpoints.warm_start is not None:
+                settings = self._checkpoints.warm_start
+                source = self._begin_with(self._checkpoints.load_warm_start(self._wanted), settings)
         if restored is not None:
+            source = f"checkpoint {restored.name}"
             self._load(restored.name, restored.state.replicated)
-        source = f"checkpoint {restored.name}" if restored is not None else "its beginning"
         say(self._group.rank, f"generation {self._generation}: {self._group.size} ranks start from {source}")
         agree(self._group, self.round, tree_digest(self._replicated()))
         local = restored.state.local if restored is not None else None
@@ -70,18 +73,30 @@ class Checkpoints:
             self._load_local(local)
         elif restored is not None:
             say(self._group.rank, "other ranks than before: random generators and error feedback start anew")
+        if self._checkpoints is not None:
+            self._saver = self._checkpoints.saver(restored)
 
-    def save_if_due(self, round: int, loss: float | None, last: bool) -> None:
-        """All ranks call it at the end of a round. What cannot be saved is said, and costs only that checkpoint."""
-        if self._settings is None or self.round == round or not (last or round % self._settings.every == 0):
-            return
-        self._session.beat(Phase.CHECKPOINTING)
-        twins = self._group.mesh.twins(self._group.rank)
-        writer = Writer(Path(self._settings.directory), self._session, self._generation, twins)
-        self.round, self.loss = round, loss
-        problem = writer.save(round, State(replicated=self._replicated(), local=self._local()))
-        if problem:
-            say(self._group.rank, f"no checkpoint of round {round}: {problem}")
+    def votes(self) -> Votes:
+        """This rank's, to be joined with those of all others before `end_round`."""
+        return self._saver.votes() if self._saver is not None else Votes()
+
+    def end_round(self, round: int, loss: float | None, votes: Votes) -> None:
+        """All ranks call it at the end of a round, with the votes of all. What cannot be saved is said, and costs
+        only that checkpoint. Raises Interrupted, or Preempted once all is saved."""
+        if self._saver is not None:
+            self.round, self.loss = round, loss
+            self._saver.end_round(round, votes, self._state)
+
+    def finish(self, round: int, loss: float | None) -> None:
+        """All ranks call it after the last round, and then all is saved."""
+        if self._saver is not None:
+            self.round, self.loss = round, loss
+            self._saver.finish(round, self._state)
+
+    def close(self) -> None:
+        """Never waits."""
+        if self._saver is not None:
+            self._saver.close()
 
     def model_digest(self) -> str:
         """Of the whole model, however it is cut: all ranks must ask for it. Raises PeerLost, or what polling raises."""
@@ -90,6 +105,9 @@ class Checkpoints:
 
     def _wanted(self, path: str) -> bool:
         return self._saved.wanted(path.removeprefix(_OBJECTS))
+
+    def _state(self) -> State:
+        return State(replicated=self._replicated(), local=self._local())
 
     def _replicated(self) -> Tree:
         return {"round": self.round, "loss": self.loss, "objects": self._saved.tree()}
@@ -101,11 +119,20 @@ class Checkpoints:
             "buffers": self._saved.buffers(),
         }
 
+    def _begin_with(self, other: Restored, settings: WarmStart) -> str:
+        """Takes the parameters alone, or the optimizer's state too, and starts at round 0."""
+        try:
+            self._saved.begin_with(_objects(other.state.replicated), optimizer=settings.optimizer)
+        except Misfit as error:
+            raise BadConfiguration(
+                f"checkpoint {other.name} in {settings.directory} is of other training code: {error}. Correct "
+                "spec.checkpoint.restoreFrom, or remove it"
+            ) from error
+        return f"the parameters of checkpoint {other.name} in {settings.directory}"
+
     def _load(self, name: str, replicated: Tree) -> None:
         try:
-            if "objects" not in replicated:
-                raise Misfit(f"it has no objects, but {', '.join(replicated)}")
-            self._saved.load(replicated["objects"])
+            self._saved.load(_objects(replicated))
         except Misfit as error:
             raise BadConfiguration(
                 f"checkpoint {name} is of other training code: {error}. Give context.checkpoint() what it was given "
@@ -124,6 +151,12 @@ class Checkpoints:
         if self._reducer is not None and not self._reducer.load_residuals(local["residuals"]):
             say(self._group.rank, "error feedback starts at zero: its state in the checkpoint is of other settings")
         randomness.restore(local["random"])
+
+
+def _objects(replicated: Tree) -> Tree:
+    if "objects" not in replicated:
+        raise Misfit(f"it has no objects, but {', '.join(replicated)}")
+    return replicated["objects"]
 
 
 def _shapes(tensors: dict[str, Tensor]) -> dict[str, torch.Size]:

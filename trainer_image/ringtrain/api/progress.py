@@ -4,6 +4,7 @@ from dataclasses import dataclass, field, fields, replace
 
 import torch
 
+from ringtrain.checkpoint.saver import Votes
 from ringtrain.comm.group import Group
 from ringtrain.comm.meter import Meter
 from ringtrain.comm.report import TrafficTotals
@@ -36,28 +37,30 @@ class RoundReporter:
     _evaluation_loss: float | None = None
     _totals: TrafficTotals = field(default_factory=TrafficTotals)
 
-    def end_round(self, round: int, total: int, codec: str | None) -> Progress:
-        """All ranks must call it. `codec` is None when no gradients were summed. Raises PeerLost, or what polling does.
+    def end_round(self, round: int, total: int, codec: str | None, votes: Votes) -> tuple[Progress, Votes]:
+        """The job's progress, and the votes of all ranks; all must call it, each with its own.
 
-        It costs one sum of five numbers: less than the sum of any gradients.
+        `codec` is None when no gradients were summed. Raises PeerLost, or what polling does. It costs one sum of nine
+        numbers: less than the sum of any gradients.
         """
         told, self.reports = self.reports, Reports()
         values = [
             *((told.loss, 1.0) if told.loss is not None else (0.0, 0.0)),
             *((told.evaluation_loss, 1.0) if told.evaluation_loss is not None else (0.0, 0.0)),
             told.tokens or 0.0,
+            *votes.values(),
         ]
         sums = torch.tensor(values, dtype=torch.float64)
         with self.meter.exposed():
             self.group.all_reduce(sums)
-        loss, losses, evaluation, evaluations, tokens = sums.tolist()
+        loss, losses, evaluation, evaluations, tokens, *others = sums.tolist()
         self.loss = loss / losses if losses else None
         if evaluations:
             self._evaluation_loss = evaluation / evaluations
         traffic = self.meter.end_round()
         # The ranks of a pipeline all tell of the same batch.
         rate = tokens / self.group.mesh.pipeline / traffic.round_seconds
-        return Progress(
+        progress = Progress(
             round=round,
             total_rounds=total,
             loss=self.loss,
@@ -66,3 +69,4 @@ class RoundReporter:
             communication_share=traffic.share if codec is not None else None,
             communication=self._totals.add(codec, traffic) if codec is not None else None,
         )
+        return progress, Votes.of_sums(others)

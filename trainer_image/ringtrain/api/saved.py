@@ -73,13 +73,28 @@ class Saved:
 
     def load(self, tree: Tree) -> None:
         """Goes on with the tree of the whole model. Raises Misfit when it is of other objects."""
-        for name, value in self._objects.items():
+        self._load_all(self._objects, tree)
+
+    def _load_all(self, objects: Mapping[str, Stateful], tree: Tree) -> None:
+        for name, value in objects.items():
             if name not in tree:
                 raise Misfit(f"it has no {name}, but {', '.join(tree)}")
             try:
                 self._load(name, value, tree[name])
             except (DataError, ValueError, KeyError, RuntimeError) as error:
                 raise Misfit(f"its {name} does not fit: {error}") from error
+
+    def begin_with(self, tree: Tree, *, optimizer: bool) -> None:
+        """Takes the modules of the tree of the whole model, and the optimizers or not; everything else stays as it is.
+
+        Raises Misfit when it has others.
+        """
+        taken = {
+            name: value
+            for name, value in self._objects.items()
+            if name in self._modules or (optimizer and name in self._groups)
+        }
+        self._load_all(taken, tree)
 
     def buffers(self) -> dict[str, Tensor]:
         """What modules keep beside parameters, such as running means: each rank's own; the living tensors."""

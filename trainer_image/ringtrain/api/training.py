@@ -8,12 +8,13 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
-from ringtrain.api.checkpoints import Checkpoints
+from ringtrain.api.checkpoints import ObjectCheckpoints
 from ringtrain.api.gradients import MeanGradients
 from ringtrain.api.loader import Loader
 from ringtrain.api.progress import Reports, RoundReporter
 from ringtrain.api.saved import Misfit, Saved, Stateful
 from ringtrain.checkpoint.outline import Outline, first_difference, outline
+from ringtrain.checkpoint.saver import Votes
 from ringtrain.comm.meter import Meter
 from ringtrain.comm.reducer import Reducer
 from ringtrain.comm.replicate import replicate
@@ -40,7 +41,7 @@ class Training:
         self._model: MeanGradients | Pipeline | None = None
         self._loaders: list[Loader] = []
         self._scales: list[tuple[torch.amp.GradScaler, float]] = []
-        self._checkpoints: Checkpoints | None = None
+        self._checkpoints: ObjectCheckpoints | None = None
         self._round = 0
         """Rounds finished."""
         self._total: int | None = None
@@ -137,11 +138,10 @@ class Training:
                 "place, or pipeline 1"
             )
         context = self._context
-        self._checkpoints = Checkpoints(
+        self._checkpoints = ObjectCheckpoints(
             saved,
             self._model.reducer if self._model is not None else None,
-            context.environment.checkpoint,
-            context.session,
+            context.checkpoints,
             context.generation,
             context.group,
         )
@@ -158,7 +158,7 @@ class Training:
         while self._round < total:
             self._begin(self._round + 1)
             yield self._round + 1
-            self._end(total, last=self._round + 1 == total)
+            self._end(total)
 
     def report(self, reports: Reports) -> None:
         self._reporter.reports = self._reporter.reports.then(reports)
@@ -168,10 +168,9 @@ class Training:
         if self._total is None:
             return
         if self._open and (self._model is None or self._model.reduced):
-            self._end(self._total, last=True)
+            self._end(self._total)
         if self._checkpoints is not None:
-            self._checkpoints.save_if_due(self._round, self._reporter.loss, last=True)
-            self._context.beat(Phase.CHECKPOINTING)
+            self._checkpoints.finish(self._round, self._reporter.loss)
             say(self._group.rank, f"final digest {self._checkpoints.model_digest()}")
 
     def close(self) -> None:
@@ -180,6 +179,8 @@ class Training:
             loader.close()
         if self._model is not None:
             self._model.close()
+        if self._checkpoints is not None:
+            self._checkpoints.close()
         self._model = self._checkpoints = None
         self._loaders.clear()
         self._scales.clear()
@@ -192,7 +193,7 @@ class Training:
             self._model.begin_round(round)
         self._open = True
 
-    def _end(self, total: int, last: bool) -> None:
+    def _end(self, total: int) -> None:
         round = self._round + 1
         if self._model is not None and not self._model.reduced:
             raise BadConfiguration(
@@ -201,11 +202,15 @@ class Training:
             )
         self._rescale_residuals()
         codec = self._model.reducer.codec if self._model is not None else None
-        progress = self._reporter.end_round(round, total, codec)
+        checkpoints = self._checkpoints
+        own = checkpoints.votes() if checkpoints is not None else Votes()
+        progress, votes = self._reporter.end_round(round, total, codec, own)
         self._round, self._open = round, False
+        if checkpoints is not None:
+            progress = progress.model_copy(update={"checkpoints": checkpoints.totals})
         self._context.beat(Phase.TRAINING, progress)
-        if self._checkpoints is not None:
-            self._checkpoints.save_if_due(round, self._reporter.loss, last)
+        if checkpoints is not None:
+            checkpoints.end_round(round, self._reporter.loss, votes)
 
     def _rescale_residuals(self) -> None:
         """What encoding lost is as large as the gradients were: it follows their scale."""

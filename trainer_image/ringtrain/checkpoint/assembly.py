@@ -5,7 +5,8 @@ from typing import TypeAlias
 
 import torch
 
-from ringtrain.checkpoint.layout import Chunk, Whole
+from ringtrain.checkpoint.layout import Whole
+from ringtrain.checkpoint.part import Chunk
 from ringtrain.checkpoint.shard import DamagedFile
 from ringtrain.checkpoint.tree import Piece, Unread
 

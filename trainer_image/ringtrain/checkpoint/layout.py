@@ -5,45 +5,12 @@ from dataclasses import dataclass
 
 import torch
 
+from ringtrain.checkpoint.part import Chunk, Part, row_count
 from ringtrain.checkpoint.partition import partition
 from ringtrain.checkpoint.shard import DTYPES
 from ringtrain.checkpoint.tree import Piece, merge, rows
-from ringtrain.contract.model import ContractModel
 
 _NAMED = {str(dtype): dtype for dtype in DTYPES}
-
-
-class Chunk(ContractModel):
-    """A tensor, or some rows of one, in the file of a rank."""
-
-    rank: int
-    dtype: str
-    """Such as torch.float32."""
-    shape: tuple[int, ...]
-    """Of the rows that lie here."""
-    offset: int
-    """The first of them. A tensor without dimensions has one row."""
-    total: int
-    """Rows of the whole tensor."""
-
-    @property
-    def end(self) -> int:
-        return self.offset + _row_count(self.shape)
-
-
-class Part(ContractModel):
-    """What one group of ranks holds of the replicated state."""
-
-    holders: tuple[int, ...]
-    """The group."""
-    structure: str
-    """JSON of `tree.flatten`."""
-    chunks: dict[str, Chunk]
-    """By the tensor's path."""
-
-    def of_rank(self, rank: int) -> tuple[str, ...]:
-        """The tensors that this rank writes."""
-        return tuple(path for path, chunk in self.chunks.items() if chunk.rank == rank)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +24,7 @@ class Whole:
 
     @property
     def row_count(self) -> int:
-        return _row_count(self.shape)
+        return row_count(self.shape)
 
 
 def divide(tensors: Mapping[str, torch.Tensor | Piece], structure: str, holders: Sequence[int]) -> Part:
@@ -85,14 +52,14 @@ def join(parts: Sequence[Part], world_size: int) -> tuple[str, dict[str, Whole]]
 
 def _chunk(leaf: torch.Tensor | Piece, rank: int) -> Chunk:
     shape = tuple(rows(leaf).shape)
-    offset, total = (leaf.offset, leaf.total) if isinstance(leaf, Piece) else (0, _row_count(shape))
+    offset, total = (leaf.offset, leaf.total) if isinstance(leaf, Piece) else (0, row_count(shape))
     return Chunk(rank=rank, dtype=str(rows(leaf).dtype), shape=shape, offset=offset, total=total)
 
 
 def _whole(path: str, chunks: Sequence[Chunk]) -> Whole:
     if len({(chunk.dtype, chunk.total, len(chunk.shape), chunk.shape[1:]) for chunk in chunks}) > 1:
         raise ValueError(f"tensor {path} has other shapes or dtypes in other parts of the state")
-    dtype, shape, total = chunks[0].dtype, chunks[0].shape, chunks[0].total
+    dtype, total = chunks[0].dtype, chunks[0].total
     if dtype not in _NAMED:
         raise ValueError(f"tensor {path} has the unknown dtype {dtype}")
     spans = sorted({(chunk.offset, chunk.end) for chunk in chunks if chunk.offset < chunk.end})
@@ -103,8 +70,4 @@ def _whole(path: str, chunks: Sequence[Chunk]) -> Whole:
         if start < end:
             raise ValueError(f"tensor {path} has row {start} twice")
         end = stop
-    return Whole(_NAMED[dtype], (total, *shape[1:]) if shape else (), tuple(chunks))
-
-
-def _row_count(shape: tuple[int, ...]) -> int:
-    return shape[0] if shape else 1
+    return Whole(_NAMED[dtype], chunks[0].whole_shape, tuple(chunks))

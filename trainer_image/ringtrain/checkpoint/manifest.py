@@ -25,7 +25,7 @@ class ManifestFile(ContractModel):
     size: int
     """Bytes."""
     sha256: str
-    """Hexadecimal."""
+    """Hexadecimal. Empty of files in memory, which nothing can damage that leaves the process alive."""
 
 
 class Manifest(ContractModel):

@@ -1,12 +1,16 @@
-"""Finding the newest checkpoint that every rank can read."""
+"""Finding the newest checkpoint that every rank can read, in memory or on the volume."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ringtrain.checkpoint.assembly import Wanted, everything
-from ringtrain.checkpoint.directory import why_unusable
-from ringtrain.checkpoint.manifest import FILE_NAME, DamagedManifest, unseal
+from ringtrain.checkpoint.manifest import FILE_NAME, DamagedManifest, Manifest, unseal
+from ringtrain.checkpoint.memory import Memory
+from ringtrain.checkpoint.memory_source import Found, MemorySource, find
+from ringtrain.checkpoint.names import CheckpointName
 from ringtrain.checkpoint.shard import DamagedFile
+from ringtrain.checkpoint.source import VolumeSource
 from ringtrain.checkpoint.state import State, read_files
 from ringtrain.checkpoint.volume import candidates
 from ringtrain.comm.group import Group
@@ -18,16 +22,19 @@ from ringtrain.runtime.session import Session
 @dataclass(frozen=True, slots=True)
 class Restored:
     name: str
-    """The checkpoint's directory."""
+    """Which checkpoint, for people."""
     round: int
     state: State
+    on_volume: bool
+    """Else it is in memory only."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
-    name: str
-    round: int
-    problem: str
+    name: CheckpointName
+    found: Found | None = None
+    """In memory; None: on the volume."""
+    problem: str = ""
     seen_by: int = 0
     """The first rank that met the problem."""
 
@@ -40,28 +47,27 @@ class Reader:
         self._session = session
         self._group = group
 
-    def load(self, wanted: Wanted = everything) -> Restored | None:
-        """The newest checkpoint that is whole for every rank; None when the volume holds none.
+    def load(self, memory: Memory | None, wanted: Wanted = everything) -> Restored | None:
+        """The newest checkpoint that is whole for every rank; None when there is none. Without `memory`, only those on
+        the volume count.
 
         `wanted` says what this rank needs of the replicated state's tensor at a path, such as "model/head.weight". Some
         rows of it come as a Piece; a tensor that is not needed is not read, and comes as Unread.
 
         A damaged checkpoint is passed over, and reported. Raises BadConfiguration when all are damaged: starting anew
-        would silently throw away what was trained; and when this rank could never save one. Raises OSError when rank 0
-        cannot list the volume for now.
+        would silently throw away what was trained. Raises OSError when rank 0 cannot list the volume for now.
         """
-        unusable = why_unusable(self._root)
-        if unusable:
-            raise BadConfiguration(unusable)
         damaged: list[_Candidate] = []
-        for candidate in self._list():
+        for candidate in self._candidates(memory):
             state = None
             if not candidate.problem:
-                own, state = self._read(candidate.name, wanted)
+                own, state = self._read(candidate, memory, wanted)
                 candidate = _judged(candidate, self._group.all_gather_json(own))
             if state is not None and not candidate.problem:
-                self._report(damaged, candidate.round)
-                return Restored(candidate.name, candidate.round, state)
+                self._report(damaged, candidate.name.round)
+                on_volume = candidate.found is None
+                name = str(candidate.name) if on_volume else f"{candidate.name} in memory"
+                return Restored(name, candidate.name.round, state, on_volume)
             damaged.append(candidate)
         if damaged:
             raise BadConfiguration(
@@ -71,32 +77,51 @@ class Reader:
             )
         return None
 
-    def _list(self) -> list[_Candidate]:
-        """As rank 0 sees them, so that all ranks try the same ones in the same order."""
+    def _candidates(self, memory: Memory | None) -> Iterator[_Candidate]:
+        """Newest first, the same on all ranks; of the same ones, that in memory first."""
+        held = [manifest.to_json() for manifest, _ in memory.held()] if memory is not None else []
+        everywhere = self._group.all_gather_json(held)
+        in_memory = find([[Manifest.model_validate_json(text) for text in texts] for texts in everywhere])
+        found = [_Candidate(name, checkpoint) for name, checkpoint in in_memory.items()]
+        yield from sorted([*found, *self._on_volume()], key=lambda one: (one.name, one.found is not None), reverse=True)
+
+    def _on_volume(self) -> list[_Candidate]:
+        """As rank 0 sees them, so that all ranks try the same ones."""
         own = []
         if self._group.rank == 0:
             try:
-                own = [(str(found.name), found.round, found.problem) for found in candidates(self._root)]
+                own = [(str(found.name), found.problem) for found in candidates(self._root)]
             except OSError as error:
                 message = f"the checkpoint volume cannot be listed ({error.strerror})"
                 raise OSError(error.errno, message, str(self._root)) from error
-        return [_Candidate(*fields) for fields in self._group.all_gather_json(own)[0]]
+        names = [(CheckpointName.parse(name), problem) for name, problem in self._group.all_gather_json(own)[0]]
+        return [_Candidate(name, problem=problem) for name, problem in names if name is not None]
 
-    def _read(self, name: str, wanted: Wanted) -> tuple[str, State | None]:
+    def _read(self, candidate: _Candidate, memory: Memory | None, wanted: Wanted) -> tuple[str, State | None]:
         """(why it cannot be read or "", the state)"""
-        directory = self._root / name
+        if candidate.found is not None and memory is not None:
+            return self._read_memory(MemorySource(candidate.found, self._group, memory), wanted)
+        directory = self._root / str(candidate.name)
         try:
-            manifest = unseal((directory / FILE_NAME).read_bytes())
-            return "", read_files(directory, manifest, self._group.rank, self._group.mesh, self._beat, wanted)
+            source = VolumeSource(directory, unseal((directory / FILE_NAME).read_bytes()))
+            return "", read_files(source, self._group.rank, self._group.mesh, self._beat, wanted)
         except OSError as error:
             return f"its manifest cannot be read: {error.strerror}", None
         except (DamagedManifest, DamagedFile) as error:
             return str(error), None
 
+    def _read_memory(self, source: MemorySource, wanted: Wanted) -> tuple[str, State | None]:
+        try:
+            return "", read_files(source, self._group.rank, self._group.mesh, self._beat, wanted)
+        except DamagedFile as error:
+            problem = str(error)
+        source.finish()
+        return problem, None
+
     def _report(self, damaged: list[_Candidate], used: int) -> None:
         for candidate in damaged:
             if candidate.seen_by == self._group.rank:
-                message = f"round {candidate.round}: {candidate.problem}; using round {used}"
+                message = f"round {candidate.name.round}: {candidate.problem}; using round {used}"
                 self._session.report("CheckpointDamaged", message)
 
     def _beat(self) -> None:

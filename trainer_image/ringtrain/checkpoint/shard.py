@@ -1,7 +1,7 @@
 """One file of a checkpoint: tensors and a text, in the safetensors format.
 
-The format is written here, not by the library, so that a save needs no second copy of the state in memory, and so
-that checksum and heartbeats come along while it is written. The library reads it.
+The format is laid out here, not by the library, so that a file can be put together in memory that is there already,
+tensor by tensor, and so that checksum and heartbeats come along while it is written. The library reads it.
 """
 
 import hashlib
@@ -15,6 +15,8 @@ from typing import Any
 import torch
 from safetensors import SafetensorError, safe_open
 
+from ringtrain.checkpoint.integrity import why_damaged
+from ringtrain.checkpoint.manifest import ManifestFile
 from ringtrain.contract.messages import ShardFile
 
 _CHUNK = 16 << 20
@@ -37,30 +39,66 @@ class DamagedFile(Exception):
     """A file of a checkpoint is missing, cut off or altered; the message names it."""
 
 
-def write(path: Path, tensors: Mapping[str, torch.Tensor], text: str, beat: Callable[[], None]) -> ShardFile:
-    """Writes and flushes the new file `path`. `beat` is called at least every 16 MiB.
+class Image:
+    """A file that is still to be written, as a header and the tensors behind it."""
 
-    Raises OSError (the file may be left in part), TypeError for a tensor's dtype that the format lacks.
+    def __init__(self, name: str, tensors: Mapping[str, torch.Tensor], text: str) -> None:
+        """The tensors are the living ones. Raises TypeError for a tensor's dtype that the format lacks."""
+        self.name = name
+        # The widest types first, as the library does, so that every tensor lies aligned.
+        names = sorted(tensors, key=lambda name: (-tensors[name].element_size(), name))
+        self._tensors = [tensors[name] for name in names]
+        header: dict[str, Any] = {"__metadata__": {"text": text}}
+        offset = 0
+        for name, tensor in zip(names, self._tensors, strict=True):
+            if tensor.dtype not in DTYPES:
+                raise TypeError(
+                    f"tensor {name} of {tensor.dtype} cannot be saved: expected one of {', '.join(map(str, DTYPES))}"
+                )
+            end = offset + tensor.numel() * tensor.element_size()
+            header[name] = {"dtype": DTYPES[tensor.dtype], "shape": list(tensor.shape), "data_offsets": [offset, end]}
+            offset = end
+        encoded = json.dumps(header).encode()
+        encoded += b" " * (-len(encoded) % 8)
+        self._header = len(encoded).to_bytes(8, "little") + encoded
+        self.size = len(self._header) + offset
+        """Bytes."""
+
+    @torch.no_grad()
+    def copy_to(self, memory: torch.Tensor) -> None:
+        """Fills `memory`, uint8 of `size` bytes on the CPU, aligned to 8. What is on a GPU may arrive later: then
+        synchronize with its current stream."""
+        memory[: len(self._header)] = torch.frombuffer(bytearray(self._header), dtype=torch.uint8)
+        offset = len(self._header)
+        for tensor in self._tensors:
+            end = offset + tensor.numel() * tensor.element_size()
+            memory[offset:end].view(tensor.dtype).view(tensor.shape).copy_(tensor, non_blocking=True)
+            offset = end
+
+
+def write(path: Path, content: memoryview, check: Callable[[], None]) -> ShardFile:
+    """Writes and flushes the new file `path`. `check` is called at least every 16 MiB; what it raises ends the writing.
+
+    Raises OSError. The file may then be left in part.
     """
     checksum = hashlib.sha256()
-    size = 0
     with path.open("xb") as file:
-        for chunk in _chunks(tensors, text):
+        for start in range(0, len(content), _CHUNK):
+            chunk = content[start : start + _CHUNK]
             file.write(chunk)
             checksum.update(chunk)
-            size += len(chunk)
-            beat()
+            check()
         file.flush()
         os.fsync(file.fileno())
-    return ShardFile(path=path.name, size=size, sha256=checksum.hexdigest())
+    return ShardFile(path=path.name, size=len(content), sha256=checksum.hexdigest())
 
 
-def read(path: Path, size: int, sha256: str, beat: Callable[[], None]) -> tuple[dict[str, torch.Tensor], str]:
-    """The tensors (in CPU memory of their own) and the text, once size and checksum are found right.
+def read(path: Path, listed: ManifestFile, beat: Callable[[], None]) -> tuple[dict[str, torch.Tensor], str]:
+    """The tensors (in CPU memory of their own) and the text, once the file is found to be what the manifest lists.
 
     Raises DamagedFile.
     """
-    with _opened(path, size, sha256, beat) as file:
+    with _opened(path, listed, beat) as file:
         tensors = {}
         for name in file.keys():  # noqa: SIM118 - the library's object is no mapping
             # A copy, for the library maps the file, and the file may be deleted while the tensor lives.
@@ -70,61 +108,27 @@ def read(path: Path, size: int, sha256: str, beat: Callable[[], None]) -> tuple[
 
 
 def each(
-    path: Path, size: int, sha256: str, names: Iterable[str], beat: Callable[[], None]
+    path: Path, listed: ManifestFile, names: Iterable[str], beat: Callable[[], None]
 ) -> Iterator[tuple[str, torch.Tensor]]:
-    """(name, tensor) of the tensors called so, once size and checksum are found right.
+    """(name, tensor) of the tensors called so, once the file is found to be what the manifest lists.
 
     A tensor lies in the mapped file: copy what is to be kept before the next one. Raises DamagedFile.
     """
-    with _opened(path, size, sha256, beat) as file:
+    with _opened(path, listed, beat) as file:
         for name in names:
             yield name, file.get_tensor(name)
             beat()
 
 
 @contextmanager
-def _opened(path: Path, size: int, sha256: str, beat: Callable[[], None]) -> Iterator[Any]:
+def _opened(path: Path, listed: ManifestFile, beat: Callable[[], None]) -> Iterator[Any]:
+    problem = why_damaged(path, listed, beat)
+    if problem:
+        raise DamagedFile(problem)
     try:
-        _verify(path, size, sha256, beat)
         with safe_open(path, framework="pt") as file:
             yield file
     except OSError as error:
-        raise DamagedFile(f"file {path.name} cannot be read: {error.strerror or error}") from error
+        raise DamagedFile(f"file {listed.path} cannot be read: {error.strerror or error}") from error
     except SafetensorError as error:
-        raise DamagedFile(f"file {path.name} is not in the safetensors format: {error}") from error
-
-
-def _verify(path: Path, size: int, sha256: str, beat: Callable[[], None]) -> None:
-    checksum = hashlib.sha256()
-    with path.open("rb") as file:
-        actual = os.fstat(file.fileno()).st_size
-        if actual != size:
-            raise DamagedFile(f"file {path.name} has {actual} bytes, expected {size}")
-        while chunk := file.read(_CHUNK):
-            checksum.update(chunk)
-            beat()
-    if checksum.hexdigest() != sha256:
-        raise DamagedFile(f"file {path.name} has a wrong checksum")
-
-
-def _chunks(tensors: Mapping[str, torch.Tensor], text: str) -> Iterator[memoryview]:
-    # The widest types first, as the library does, so that every tensor lies aligned.
-    names = sorted(tensors, key=lambda name: (-tensors[name].element_size(), name))
-    header: dict[str, Any] = {"__metadata__": {"text": text}}
-    offset = 0
-    for name in names:
-        tensor = tensors[name]
-        if tensor.dtype not in DTYPES:
-            raise TypeError(
-                f"tensor {name} of {tensor.dtype} cannot be saved: expected one of {', '.join(map(str, DTYPES))}"
-            )
-        end = offset + tensor.numel() * tensor.element_size()
-        header[name] = {"dtype": DTYPES[tensor.dtype], "shape": list(tensor.shape), "data_offsets": [offset, end]}
-        offset = end
-    encoded = json.dumps(header).encode()
-    encoded += b" " * (-len(encoded) % 8)
-    yield memoryview(len(encoded).to_bytes(8, "little") + encoded)
-    for name in names:
-        data = tensors[name].detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data
-        for start in range(0, len(data), _CHUNK):
-            yield data[start : start + _CHUNK]
+        raise DamagedFile(f"file {listed.path} is not in the safetensors format: {error}") from error

@@ -8,18 +8,22 @@ rank it belongs to.
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TypeAlias
+
+from torch import Tensor
 
 from ringtrain.checkpoint import shard
 from ringtrain.checkpoint.assembly import Assembly, Wanted, everything
-from ringtrain.checkpoint.layout import Chunk, Part, divide, join
-from ringtrain.checkpoint.manifest import Manifest
+from ringtrain.checkpoint.layout import divide, join
+from ringtrain.checkpoint.part import PREFIX, Chunk, Part
+from ringtrain.checkpoint.shard import Image
+from ringtrain.checkpoint.source import Source
 from ringtrain.checkpoint.tree import Tree, flatten, rows, unflatten
 from ringtrain.contract.mesh import Mesh
-from ringtrain.contract.messages import ShardFile
 
-_PART, _REPLICATED, _LOCAL = "part-", "replicated-", "local-"
+_REPLICATED, _LOCAL = "replicated-", "local-"
+IMAGES = 3
+"""A rank has at most so many files of a checkpoint."""
 
 _Beat: TypeAlias = Callable[[], None]
 
@@ -36,90 +40,74 @@ class State:
     None when it was read on another mesh, where these have no owner."""
 
 
-def write_files(directory: Path, state: State, rank: int, holders: Sequence[int], beat: _Beat) -> list[ShardFile]:
-    """Writes and flushes this rank's files; `holders` as in `Writer`.
+def images(state: State, rank: int, holders: Sequence[int]) -> list[Image]:
+    """This rank's files of a checkpoint, at most IMAGES of them.
 
-    Raises OSError; files may then be left (see `remove_files`).
+    `holders` are the ranks whose replicated state is the same as this one's, itself among them, in an order that is the
+    same for all of them: all ranks of a data-parallel job, the twins of a pipeline's stage.
     """
     if rank not in holders:
         raise ValueError(f"rank {rank} is none of the holders of its own state, {list(holders)}: name all that hold it")
     tensors, structure = flatten(state.replicated)
     part = divide(tensors, structure, holders)
     local, local_structure = flatten(state.local)
-    files = []
+    found = []
     if rank == holders[0]:
-        files.append(shard.write(directory / _file_name(_PART, rank), {}, part.to_json(), beat))
+        found.append(Image(_file_name(PREFIX, rank), {}, part.to_json()))
     own = {path: rows(tensors[path]) for path in part.of_rank(rank)}
     if own:
-        files.append(shard.write(directory / _file_name(_REPLICATED, rank), own, "", beat))
-    own = {path: rows(leaf) for path, leaf in local.items()}
-    files.append(shard.write(directory / _file_name(_LOCAL, rank), own, local_structure, beat))
-    return files
+        found.append(Image(_file_name(_REPLICATED, rank), own, ""))
+    found.append(Image(_file_name(_LOCAL, rank), {path: rows(leaf) for path, leaf in local.items()}, local_structure))
+    return found
 
 
-def remove_files(directory: Path, rank: int) -> None:
-    """Removes this rank's files of a checkpoint that was given up, and the directory once it is empty.
-
-    Raises OSError when files cannot be removed.
-    """
-    for kind in (_PART, _REPLICATED, _LOCAL):
-        (directory / _file_name(kind, rank)).unlink(missing_ok=True)
-    if directory.exists() and not any(directory.iterdir()):
-        directory.rmdir()
-
-
-def read_files(
-    directory: Path, manifest: Manifest, rank: int, mesh: Mesh, beat: _Beat, wanted: Wanted = everything
-) -> State:
+def read_files(source: Source, rank: int, mesh: Mesh, beat: _Beat, wanted: Wanted = everything) -> State:
     """Reads and verifies what this rank of `mesh` needs; files without a wanted row are not opened.
 
-    Raises shard.DamagedFile.
+    Raises shard.DamagedFile; `source.finish` must then be called.
     """
-    replicated = _read_replicated(directory, manifest, beat, wanted)
-    if manifest.mesh != mesh:
+    replicated = read_replicated(source, beat, wanted)
+    if source.manifest.mesh != mesh:
         return State(replicated, None)
-    tensors, structure = shard.read(*_listed(directory, manifest, _file_name(_LOCAL, rank)), beat)
-    with _fitting(directory):
+    name = _file_name(_LOCAL, rank)
+    found = list(_read(source, [name], beat))
+    with _fitting(source):
+        [(tensors, structure)] = found
         return State(replicated, unflatten(tensors, structure))
 
 
-def _read_replicated(directory: Path, manifest: Manifest, beat: _Beat, wanted: Wanted) -> Tree:
-    texts = [
-        shard.read(*_listed(directory, manifest, file.path), beat)[1]
-        for file in manifest.files
-        if file.path.startswith(_PART)
-    ]
-    with _fitting(directory):
-        structure, wholes = join([Part.model_validate_json(text) for text in texts], manifest.mesh.size)
+def read_replicated(source: Source, beat: _Beat, wanted: Wanted = everything) -> Tree:
+    """The part of `read_files` that is about the replicated state."""
+    parts = [file.path for file in source.manifest.files if file.path.startswith(PREFIX)]
+    texts = [text for _, text in _read(source, parts, beat)]
+    with _fitting(source):
+        structure, wholes = join([Part.model_validate_json(text) for text in texts], source.manifest.mesh.size)
     assemblies = {path: Assembly(path, whole, wanted(path)) for path, whole in wholes.items()}
-    needed: dict[int, dict[str, Chunk]] = {}
+    needed: dict[str, dict[str, Chunk]] = {}
     for path, assembly in assemblies.items():
         for chunk in assembly.needed:
-            needed.setdefault(chunk.rank, {})[path] = chunk
-    for rank, chunks in sorted(needed.items()):
-        file = _listed(directory, manifest, _file_name(_REPLICATED, rank))
-        for path, tensor in shard.each(*file, chunks, beat):
+            needed.setdefault(_file_name(_REPLICATED, chunk.rank), {})[path] = chunk
+    for file, location in source.files(sorted(needed)):
+        chunks = needed[file.path]
+        for path, tensor in shard.each(location, file, chunks, beat):
             assemblies[path].fill(chunks[path], tensor)
-    with _fitting(directory):
+    with _fitting(source):
         return unflatten({path: assembly.result() for path, assembly in assemblies.items()}, structure)
 
 
-def _listed(directory: Path, manifest: Manifest, name: str) -> tuple[Path, int, str]:
-    """(path, size, SHA-256) of a file."""
-    for file in manifest.files:
-        if file.path == name:
-            return directory / name, file.size, file.sha256
-    raise shard.DamagedFile(f"the manifest of {directory.name} names no file {name}")
+def _read(source: Source, names: Sequence[str], beat: _Beat) -> Iterator[tuple[dict[str, Tensor], str]]:
+    for file, path in source.files(names):
+        yield shard.read(path, file, beat)
 
 
 @contextmanager
-def _fitting(directory: Path) -> Iterator[None]:
+def _fitting(source: Source) -> Iterator[None]:
     try:
         yield
     except KeyError as error:
-        raise shard.DamagedFile(f"the files of {directory.name} do not fit together: none holds {error}") from error
+        raise shard.DamagedFile(f"the files of {source.name} do not fit together: none holds {error}") from error
     except ValueError as error:
-        raise shard.DamagedFile(f"the files of {directory.name} do not fit together: {error}") from error
+        raise shard.DamagedFile(f"the files of {source.name} do not fit together: {error}") from error
 
 
 def _file_name(kind: str, rank: int) -> str:

@@ -7,13 +7,15 @@ crash at any point leaves either a whole checkpoint or none, and never touches a
 import errno
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 
 from ringtrain.checkpoint.manifest import FILE_NAME, DamagedManifest, Manifest, ManifestFile, seal, unseal
 from ringtrain.checkpoint.names import CheckpointName
+from ringtrain.checkpoint.retention import superfluous
 from ringtrain.contract.generation import Generation
 from ringtrain.contract.mesh import Mesh
 from ringtrain.contract.messages import ShardFile
@@ -39,6 +41,16 @@ class Candidate:
     @property
     def round(self) -> int:
         return self.name.round
+
+
+@dataclass(frozen=True, slots=True)
+class Expendable:
+    """What can be deleted."""
+
+    checkpoints: tuple[CheckpointName, ...]
+    """Committed ones, newest first."""
+    leftovers: tuple[str, ...]
+    """Directories of saves that were given up and of deletions that did not end."""
 
 
 def staging(root: Path, generation: Generation, round: int) -> Path:
@@ -96,32 +108,69 @@ def candidates(root: Path) -> list[Candidate]:
     return [_candidate(root, name) for name in _committed(root)]
 
 
-def prune(root: Path, keep: int) -> list[str]:
-    """Deletes all but the `keep` newest valid checkpoints, and staging directories older than the newest.
+def read_manifest(root: Path, name: CheckpointName) -> Manifest:
+    """Of a committed checkpoint. Raises DamagedManifest."""
+    try:
+        manifest = unseal((root / str(name) / FILE_NAME).read_bytes())
+    except FileNotFoundError as error:
+        raise DamagedManifest("it has no manifest") from error
+    except OSError as error:
+        raise DamagedManifest(f"its manifest cannot be read: {error.strerror}") from error
+    if (manifest.generation, manifest.round) != (str(name.generation), name.round):
+        raise DamagedManifest("its manifest is of another checkpoint")
+    return manifest
 
-    To be called after a commit only. Returns what could not be deleted, one message each.
+
+def expendable(
+    root: Path, keep: int, keep_every: int | None = None, whole: Callable[[Candidate], bool] | None = None
+) -> Expendable:
+    """What retention lets go of: see `superfluous`. Nothing while no checkpoint is valid.
+
+    `whole` may look closer at those without a problem, and is asked about no more of them, from the newest, than it
+    takes to find `keep` valid ones. Raises OSError.
     """
-    if keep < 1:
-        raise ValueError(f"keep is {keep}: at least the newest checkpoint must stay")
-    valid = [found.name for found in candidates(root) if not found.problem][:keep]
-    if not valid:
-        return []
-    oldest_kept = valid[-1]
+    found = candidates(root)
+    valid = (candidate.name for candidate in found if not candidate.problem and (whole is None or whole(candidate)))
+    newest = list(islice(valid, max(keep, 0)))
+    checkpoints = superfluous([candidate.name for candidate in found], newest, keep, keep_every)
+    if not newest:
+        return Expendable((), ())
+    names = sorted(path.name for path in root.iterdir())
+    hidden = [(name, CheckpointName.parse_hidden(name)) for name in names]
+    leftovers = (name for name, checkpoint in hidden if checkpoint is not None and checkpoint < newest[0])
+    return Expendable(tuple(checkpoints), tuple(leftovers))
+
+
+def delete(root: Path, what: Expendable) -> list[str]:
+    """Returns what could not be deleted, one message each. What somebody else deletes meanwhile is no problem."""
     problems = []
-    for name in _committed(root) if len(valid) == keep else []:
-        if name < oldest_kept:
-            try:
-                (root / str(name)).rename(root / name.removed)
-            except OSError as error:
-                problems.append(f"could not delete checkpoint {name}: {error}")
-    for path in root.iterdir():
-        hidden = CheckpointName.parse_hidden(path.name)
-        if hidden is not None and hidden < valid[0]:
-            try:
-                shutil.rmtree(path)
-            except OSError as error:
-                problems.append(f"could not delete {path.name}: {error}")
+    doomed = list(what.leftovers)
+    for name in what.checkpoints:
+        try:
+            (root / str(name)).rename(root / name.removed)
+            doomed.append(name.removed)
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            problems.append(f"could not delete checkpoint {name}: {error}")
+    for hidden in doomed:
+        try:
+            shutil.rmtree(root / hidden)
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            problems.append(f"could not delete {hidden}: {error}")
     return problems
+
+
+def prune(root: Path, keep: int, keep_every: int | None = None) -> list[str]:
+    """Deletes all but the `keep` newest valid checkpoints and those whose round is a multiple of `keep_every`, and
+    staging directories older than the newest.
+
+    To be called after a commit only. Returns what could not be deleted, one message each. Raises OSError when `root`
+    cannot be listed.
+    """
+    return delete(root, expendable(root, keep, keep_every))
 
 
 def sync_directory(path: Path) -> None:
@@ -149,15 +198,9 @@ def _committed(root: Path) -> list[CheckpointName]:
 def _candidate(root: Path, name: CheckpointName) -> Candidate:
     path = root / str(name)
     try:
-        manifest = unseal((path / FILE_NAME).read_bytes())
-    except FileNotFoundError:
-        return Candidate(name, path, None, "it has no manifest")
-    except OSError as error:
-        return Candidate(name, path, None, f"its manifest cannot be read: {error.strerror}")
+        manifest = read_manifest(root, name)
     except DamagedManifest as error:
         return Candidate(name, path, None, str(error))
-    if (manifest.generation, manifest.round) != (str(name.generation), name.round):
-        return Candidate(name, path, None, "its manifest is of another checkpoint")
     for file in manifest.files:
         problem = _size_problem(path / file.path, file.size)
         if problem:

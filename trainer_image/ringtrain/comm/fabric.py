@@ -87,7 +87,7 @@ def connect(
             world = mpi_world.enter(factory, PrefixStore("mpi", store), rank, world_size, factory.address, check)
 
     def gloo(name: str, members: Sequence[int]) -> ProcessGroupGloo:
-        return factory.connect(PrefixStore(name, store), members.index(rank), len(members))
+        return _gloo(name, members, rank, store, factory)
 
     for index in range(plan.lanes):
         intra = _intra(plan, rank, device, store, gloo, f"lane{index}/machine{neighbors[0]}", fabric)
@@ -101,6 +101,16 @@ def connect(
                 inter = fabric.transports[-1]
         fabric.lanes.append(Lane(intra, inter, plan.algorithm))
     return fabric
+
+
+def connect_ring(rank: int, members: Sequence[int], store: Store, factory: GlooFactory) -> GlooTransport:
+    """Blocks until its neighbors on the ring of `members` do the same. Raises RuntimeError when one does not come."""
+    name = f"ring{members[0]}"
+    return _over_gloo("ring", rank, members, name, lambda name, ranks: _gloo(name, ranks, rank, store, factory))
+
+
+def _gloo(name: str, members: Sequence[int], rank: int, store: Store, factory: GlooFactory) -> ProcessGroupGloo:
+    return factory.connect(PrefixStore(name, store), members.index(rank), len(members))
 
 
 def _check(factory: GlooFactory, abandoned: threading.Event) -> Check:

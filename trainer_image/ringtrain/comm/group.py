@@ -14,11 +14,12 @@ from torch.distributed import ReduceOp
 from ringtrain.comm import gloo, pipe, reaper, shards
 from ringtrain.comm.engine import Engine
 from ringtrain.comm.errors import PeerLost
-from ringtrain.comm.fabric import Plan, connect
+from ringtrain.comm.fabric import Plan, connect, connect_ring
 from ringtrain.comm.meter import Meter
 from ringtrain.comm.polled import PolledGroup
 from ringtrain.comm.polling import poll_until, run_polled
 from ringtrain.comm.topology import Topology
+from ringtrain.comm.transport.gloo import GlooTransport
 from ringtrain.contract.mesh import Mesh
 
 _ABORT_SECONDS = 30.0
@@ -79,6 +80,7 @@ class Group:
         self._factory = factory
         self._store = store
         self._engines: list[Engine] = []
+        self._rings: list[GlooTransport] = []
         self._process_group = dist.group.WORLD
         self._copy: dist.ProcessGroup | None = None
         self._pending: set[Collective] = set()
@@ -103,6 +105,25 @@ class Group:
             raise PeerLost(f"lanes between {self.size} ranks did not connect: {failure}")
         self._engines.append(Engine(fabric, meter))
         return self._engines[-1]
+
+    def ring(self, members: Sequence[int]) -> GlooTransport:
+        """Connects these ranks, this one among them, for `shift` alone, while all other ranks connect theirs.
+
+        It ends with the group. Raises PeerLost when some rank does not come, or what polling raises.
+        """
+        self._alive()
+        store = PrefixStore(f"ring{len(self._rings)}", self._store)
+        failure = ""
+        try:
+            transport = run_polled(
+                lambda _: connect_ring(self.rank, members, store, self._factory), self.poll, "ringtrain-connect-ring"
+            )
+        except RuntimeError as error:
+            failure = str(error)
+        if failure:
+            raise PeerLost(f"ranks {list(members)} did not connect: {failure}")
+        self._rings.append(transport)
+        return transport
 
     def pipe(self) -> dist.ProcessGroup:
         """This rank's pipeline, for torch.distributed.pipelining. At its first call, all of its ranks connect.
@@ -191,6 +212,10 @@ class Group:
         for engine in self._engines:
             engine.close()
         self._engines.clear()
+        for ring in self._rings:
+            ring.abandon()
+            ring.drop()
+        self._rings.clear()
         works: list[dist.Work] = []
         references: list[object] = [self._process_group, *self._factory.made]
         for collective in self._pending:

@@ -1,6 +1,6 @@
 """Sums gradients over all ranks while the backward pass still runs."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -26,6 +26,8 @@ class Totals:
     weight: float
     """Of what each rank gave as its weight: tokens, for language models."""
     loss: float
+    others: tuple[float, ...] = ()
+    """Of what else each rank gave."""
 
 
 class _Slot:
@@ -137,10 +139,11 @@ class Reducer:
         finally:
             self.accumulating = False
 
-    def finish(self, weight: float, loss: float = 0.0) -> Totals:
+    def finish(self, weight: float, loss: float = 0.0, others: Sequence[float] = ()) -> Totals:
         """Waits for the round's reductions; then every `p.grad` is the sum over all ranks / the total weight.
 
-        `weight` and `loss` are this rank's, of the whole round; their sums over all ranks are returned. A parameter
+        `weight` and `loss` are this rank's, of the whole round; their sums over all ranks are returned, and those of
+        `others`, of which all ranks give equally many. A parameter
         that was not used counts as zero. If no rank had any weight, gradients are the plain sums. Raises PeerLost,
         Disagreement, or what the group's poll raises; the reducer must then be closed.
         """
@@ -151,11 +154,12 @@ class Reducer:
         self._summation.wait_for_backward()
         with self._meter.exposed():
             self._start_ready()
-            totals = torch.tensor([weight, loss], dtype=torch.float64)
+            totals = torch.tensor([weight, loss, *others], dtype=torch.float64)
             last = self._group.start_all_reduce(totals)
             self._summation.wait()
             self._group.wait(last)
-        total = Totals(*totals.tolist())
+        weights, losses, *sums = totals.tolist()
+        total = Totals(weights, losses, tuple(sums))
         for each in self._sums:
             each.divide(total.weight)
         self._reset()

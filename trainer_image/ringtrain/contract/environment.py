@@ -19,6 +19,18 @@ from ringtrain.contract.trainer_config import TrainerConfig
 PREFIX = "RINGTRAIN_"
 
 
+Replicate = Literal["Auto", "Always", "Never"]
+
+
+class WarmStart(ContractModel):
+    """Another job's checkpoints, whose newest one gives a job that has none yet its first parameters."""
+
+    directory: str
+    """An absolute path."""
+    optimizer: bool = False
+    """Its optimizer's state too."""
+
+
 class CheckpointSettings(ContractModel):
     directory: str
     """Where the volume is mounted: an absolute path."""
@@ -26,6 +38,17 @@ class CheckpointSettings(ContractModel):
     """Rounds between two checkpoints."""
     keep: int = Field(default=3, ge=1)
     """How many committed checkpoints are kept."""
+    keep_every: int | None = Field(default=None, ge=1)
+    """Rounds; checkpoints of their multiples are kept for ever."""
+    memory_every: int = Field(default=1, ge=0)
+    """Rounds between two snapshots in the machines' memory; 0: none."""
+    replicate: Replicate = "Auto"
+    """Whether snapshots are copied into another machine's memory. Auto: those of which no rank on another machine holds
+    the parameters."""
+    save_on_preemption: bool = True
+    """Whether a replica that is asked to stop makes all ranks save first."""
+    warm_start: WarmStart | None = None
+    """What a job without a checkpoint begins with; None: with its seed."""
 
 
 class BadEnvironment(ValueError):

@@ -180,6 +180,8 @@ class Stop(ContractModel):
 
     type: Literal["stop"] = "stop"
     reason: str
+    seconds: float = 0.0
+    """How long the rank may take for the end of its round and a save."""
 
 
 class Finished(ContractModel):

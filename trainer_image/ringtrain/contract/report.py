@@ -47,6 +47,24 @@ class CommunicationTotals(ContractModel):
         return self.inter.raw_bytes / self.inter.sent_bytes if self.inter.sent_bytes else None
 
 
+class CheckpointTotals(ContractModel):
+    """A rank's saves since it entered the generation."""
+
+    committed: int = 0
+    """On the volume."""
+    failed: int = 0
+    skipped: int = 0
+    """They were due while some rank still wrote the one before."""
+    snapshots: int = 0
+    """In the machine's memory; those that went on to the volume included."""
+    snapshot_seconds: float = 0.0
+    """In which training stood still for them."""
+    write_seconds: float = 0.0
+    """In which committed ones were written and committed, while training went on."""
+    written_bytes: int = 0
+    """By this rank, of committed ones."""
+
+
 class Progress(ContractModel):
     """A rank's progress, as of its last finished round."""
 
@@ -62,6 +80,8 @@ class Progress(ContractModel):
     communication_share: float | None = None
     """Exposed communication / round time, 0..1, of the last round."""
     communication: CommunicationTotals | None = None
+    """The rank's own."""
+    checkpoints: CheckpointTotals | None = None
     """The rank's own."""
 
 

@@ -166,7 +166,7 @@ def _commit(environment: ReplicaEnvironment, save: Save) -> str:
     except (OSError, volume.CommitRefused) as error:
         return str(error)
     try:
-        problems = volume.prune(root, settings.keep)
+        problems = volume.prune(root, settings.keep, settings.keep_every)
     except OSError as error:
         problems = [str(error)]
     for problem in problems:

@@ -13,6 +13,7 @@ from ringtrain.api.loader import Loader
 from ringtrain.api.progress import Reports
 from ringtrain.api.saved import Stateful
 from ringtrain.api.training import Training
+from ringtrain.checkpoint.checkpoints import Checkpoints
 from ringtrain.comm.group import Group
 from ringtrain.contract.environment import ReplicaEnvironment
 from ringtrain.contract.generation import Generation
@@ -43,6 +44,8 @@ class Context:
     local_rank: int
     device: torch.device
     environment: ReplicaEnvironment
+    checkpoints: Checkpoints | None = None
+    """None when the job has no place for any."""
     state: dict[str, Any] = field(default_factory=dict)
     """Yours; survives from one generation to the next in the same process. Must not hold the group."""
     round: int | None = None

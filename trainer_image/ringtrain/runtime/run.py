@@ -10,6 +10,9 @@ from typing import Any, NoReturn
 
 import torch
 
+from ringtrain.checkpoint.checkpoints import Checkpoints
+from ringtrain.checkpoint.memory import Memory
+from ringtrain.checkpoint.tiers import Tiers
 from ringtrain.comm.forming import form_group
 from ringtrain.comm.group import Group
 from ringtrain.comm.transport import mpi_world
@@ -43,6 +46,7 @@ def run(train_fn: Callable[[Context], None]) -> None:
 
 def _train(session: Session, train_fn: Callable[[Context], None]) -> None:
     device = _device(session)
+    tiers = Tiers(Memory.from_environment())
     state: dict[str, Any] = {}
     breaks = furthest = 0
     while True:
@@ -56,7 +60,7 @@ def _train(session: Session, train_fn: Callable[[Context], None]) -> None:
         try:
             group = _form_group(session, enter)
             session.beat(Phase.COMPILING)
-            context = _context(session, enter, device, group, state)
+            context = _context(session, enter, device, group, tiers, state)
             train_fn(context)
             context.training.finish()
             session.done(session.progress.round if session.progress else context.round or 0)
@@ -128,16 +132,21 @@ def _form_group(session: Session, enter: Enter) -> Group:
     )
 
 
-def _context(session: Session, enter: Enter, device: torch.device, group: Group, state: dict[str, Any]) -> Context:
+def _context(
+    session: Session, enter: Enter, device: torch.device, group: Group, tiers: Tiers, state: dict[str, Any]
+) -> Context:
+    generation = Generation.parse(enter.generation)
+    settings = session.environment.checkpoint
     return Context(
         session=session,
         group=group,
-        generation=Generation.parse(enter.generation),
+        generation=generation,
         rank=session.rank,
         world_size=enter.world_size,
         local_rank=session.local_rank,
         device=device,
         environment=session.environment,
+        checkpoints=Checkpoints(settings, tiers, session, generation, group) if settings is not None else None,
         state=state,
     )
 

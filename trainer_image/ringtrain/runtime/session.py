@@ -58,6 +58,9 @@ class Session:
         """The generation that was entered last."""
         self.progress: Progress | None = None
         """As of the last beat that carried any."""
+        self.saves_before_stop = False
+        """Whether somebody will call `stop_if_asked` at the end of each round, once all is saved: until then, or until
+        the time for it is over, a rank that is to stop goes on."""
         self._clock = clock
         self._connection = connection
         self._connection.setblocking(False)
@@ -70,6 +73,7 @@ class Session:
         self._enter: Enter | None = None
         self._leave: Leave | None = None
         self._stop: Stop | None = None
+        self._stop_at = float("inf")
         self._finished = False
         self._committed: dict[tuple[str, int], str] = {}
         self._send_beat()
@@ -108,8 +112,7 @@ class Session:
         while True:
             with self._lock:
                 self._beat(Phase.WAITING)
-                if self._stop is not None:
-                    raise Preempted(self._stop.reason)
+                self.stop_if_asked()
                 if self._finished:
                     raise JobFinished
                 enter = self._enter
@@ -124,30 +127,34 @@ class Session:
         with self._lock:
             self._send(Broken(rank=self.rank, generation=self._current(), reason=reason))
 
-    def shards_written(self, round: int, files: Sequence[ShardFile]) -> None:
-        """Reports that this rank's part of a checkpoint lies flushed in the staging directory."""
+    @property
+    def asked_to_stop(self) -> bool:
+        """Whether the replica is to end, and its ranks may still save."""
+        return self._stop is not None
+
+    def stop_if_asked(self) -> None:
+        """Raises Preempted when the replica is to end: nothing is left to save."""
+        if self._stop is not None:
+            raise Preempted(self._stop.reason)
+
+    def shards_written(self, generation: Generation, round: int, files: Sequence[ShardFile]) -> None:
+        """Reports that this rank's part of a checkpoint lies flushed in the staging directory. From any thread."""
         with self._lock:
-            self._send(ShardsWritten(rank=self.rank, generation=self._current(), round=round, files=tuple(files)))
+            self._send(ShardsWritten(rank=self.rank, generation=str(generation), round=round, files=tuple(files)))
 
-    def save_failed(self, round: int, reason: str) -> None:
-        """Reports that this rank could not write its part of a checkpoint."""
+    def save_failed(self, generation: Generation, round: int, reason: str) -> None:
+        """Reports that this rank could not write its part of a checkpoint. From any thread."""
         with self._lock:
-            self._send(SaveFailed(rank=self.rank, generation=self._current(), round=round, reason=reason))
+            self._send(SaveFailed(rank=self.rank, generation=str(generation), round=round, reason=reason))
 
-    def wait_committed(self, round: int) -> str:
-        """Waits until the checkpoint of `round` is committed (gives "") or given up (gives the reason).
+    def committed(self, generation: Generation, round: int) -> str | None:
+        """ "" once the checkpoint is committed, the reason once it was given up, None before; told once."""
+        with self._lock:
+            return self._committed.pop((str(generation), round), None)
 
-        Gives up by itself after the checkpointing time-out. Raises Interrupted or Preempted.
-        """
-        limit = self.environment.timeouts.checkpointing
-        deadline = self._clock() + limit
-        key = (self._current(), round)
-        while self._clock() < deadline:
-            self.beat(Phase.CHECKPOINTING)
-            if key in self._committed:
-                return self._committed.pop(key)
-            self._wait()
-        return f"the coordinator did not answer within {limit:g} s"
+    def pause(self) -> None:
+        """A short wait of the training thread, between two beats."""
+        self._wait()
 
     def report(self, reason: str, message: str, warning: bool = True) -> None:
         """Tells the user something; `reason` is CamelCase, as of a Kubernetes event."""
@@ -208,8 +215,8 @@ class Session:
             self._send(Beat(rank=self.rank, phase=self._phase, generation=generation, progress=self.progress))
 
     def _raise_if_over(self) -> None:
-        if self._stop is not None:
-            raise Preempted(self._stop.reason)
+        if not self.saves_before_stop or self._clock() >= self._stop_at:
+            self.stop_if_asked()
         leave = self._leave
         if leave is not None and self.generation is not None and not _is_newer(self.generation, leave.generation):
             raise Interrupted(self.generation, leave.reason)
@@ -257,6 +264,7 @@ class Session:
                     self._committed[generation, round] = error
             case Stop():
                 self._stop = message
+                self._stop_at = self._clock() + message.seconds
             case Finished():
                 self._finished = True
 

@@ -1,13 +1,12 @@
 """The training function of the built-in trainer: entered anew in every generation."""
 
 from dataclasses import dataclass
-from pathlib import Path
 
-from ringtrain.checkpoint.reader import Reader, Restored
-from ringtrain.checkpoint.writer import Writer
+from ringtrain.checkpoint.reader import Restored
+from ringtrain.checkpoint.saver import Saver, Votes
 from ringtrain.comm.report import TrafficTotals
 from ringtrain.comm.verify import agree
-from ringtrain.contract.environment import CheckpointSettings
+from ringtrain.contract.environment import WarmStart
 from ringtrain.contract.phases import Phase
 from ringtrain.contract.report import CommunicationTotals, Progress
 from ringtrain.contract.trainer_config import TrainerConfig
@@ -42,11 +41,16 @@ def train(context: Context) -> None:
     trainer = Trainer(config, environment.parallelism, environment.communication, corpora.training, context.group)
     try:
         _tell_parts(context, config, corpora.training.vocabulary)
-        _restore(context, trainer)
+        restored = _restore(context, trainer)
         agree(context.group, trainer.round, trainer.digest())
         progress = Progress(round=trainer.round, total_rounds=config.rounds, loss=trainer.loss)
         context.beat(Phase.COMPILING, progress)
-        _train_rounds(context, config, trainer, _evaluation(context, config, corpora.held_out))
+        saver = context.checkpoints.saver(restored) if context.checkpoints is not None else None
+        try:
+            _train_rounds(context, config, trainer, _evaluation(context, config, corpora.held_out), saver)
+        finally:
+            if saver is not None:
+                saver.close()
         say(context.rank, f"final digest {trainer.parameters_digest()}")
     finally:
         trainer.close()
@@ -86,16 +90,30 @@ def _tell_parts(context: Context, config: TrainerConfig, vocabulary: int) -> Non
         say(context.rank, f"rank {stage.index % parallelism.pipeline} of each pipeline: {text}")
 
 
-def _restore(context: Context, trainer: Trainer) -> None:
-    restored = None
-    settings = context.environment.checkpoint
-    if settings is not None:
+def _restore(context: Context, trainer: Trainer) -> Restored | None:
+    checkpoints = context.checkpoints
+    restored, source = None, "the seed"
+    if checkpoints is not None:
         context.beat(Phase.RESTORING)
-        restored = Reader(Path(settings.directory), context.session, context.group).load(trainer.needs)
+        restored = checkpoints.newest(trainer.needs)
+        if restored is None and checkpoints.warm_start is not None:
+            source = _begin_with(trainer, checkpoints.load_warm_start(trainer.needs), checkpoints.warm_start)
     if restored is not None:
+        source = f"checkpoint {restored.name}"
         _load(context, trainer, restored)
-    source = f"checkpoint {restored.name}" if restored else "the seed"
     say(context.rank, f"generation {context.generation}: {context.world_size} ranks start from {source}")
+    return restored
+
+
+def _begin_with(trainer: Trainer, other: Restored, settings: WarmStart) -> str:
+    try:
+        trainer.begin_with(other.state, optimizer=settings.optimizer)
+    except OtherModel as error:
+        raise BadConfiguration(
+            f"checkpoint {other.name} in {settings.directory} is of another model: {error}. Set spec.trainer.model as "
+            "it was there, or remove spec.checkpoint.restoreFrom"
+        ) from error
+    return f"the parameters of checkpoint {other.name} in {settings.directory}"
 
 
 def _load(context: Context, trainer: Trainer, restored: Restored) -> None:
@@ -112,8 +130,9 @@ def _load(context: Context, trainer: Trainer, restored: Restored) -> None:
         say(context.rank, "error feedback starts at zero: its state in the checkpoint is of other settings")
 
 
-def _train_rounds(context: Context, config: TrainerConfig, trainer: Trainer, evaluation: Evaluation | None) -> None:
-    settings = context.environment.checkpoint
+def _train_rounds(
+    context: Context, config: TrainerConfig, trainer: Trainer, evaluation: Evaluation | None, saver: Saver | None
+) -> None:
     totals = TrafficTotals()
     held_out_loss: float | None = None
     while trainer.round < config.rounds:
@@ -125,28 +144,19 @@ def _train_rounds(context: Context, config: TrainerConfig, trainer: Trainer, eva
         while trainer.micro_batches < config.batch.accumulation:
             trainer.train_micro_batch()
             context.beat(phase)
-        finished = trainer.finish_round()
+        finished = trainer.finish_round(saver.votes() if saver is not None else Votes())
         communication = totals.add(trainer.codec, finished.traffic)
-        if evaluation is not None and _is_due(trainer.round, evaluation.every, config.rounds):
+        if evaluation is not None and (trainer.round % evaluation.every == 0 or trainer.round == config.rounds):
             held_out_loss = trainer.evaluate(evaluation)
             say(context.rank, f"round {trainer.round}/{config.rounds} evaluation loss {held_out_loss:.3f}")
-        _tell(context, _progress(config, finished, held_out_loss, communication), finished.skipped)
-        if settings is not None and _is_due(trainer.round, settings.every, config.rounds):
-            _save(context, settings, trainer)
-
-
-def _is_due(round: int, every: int, rounds: int) -> bool:
-    return round % every == 0 or round == rounds
-
-
-def _save(context: Context, settings: CheckpointSettings, trainer: Trainer) -> None:
-    context.beat(Phase.CHECKPOINTING)
-    writer = Writer(
-        Path(settings.directory), context.session, context.generation, context.group.mesh.twins(context.rank)
-    )
-    problem = writer.save(trainer.round, trainer.state())
-    if problem:
-        say(context.rank, f"no checkpoint of round {trainer.round}: {problem}")
+        progress = _progress(config, finished, held_out_loss, communication)
+        if saver is not None:
+            progress = progress.model_copy(update={"checkpoints": saver.totals})
+        _tell(context, progress, finished.skipped)
+        if saver is not None:
+            saver.end_round(trainer.round, finished.votes, trainer.state)
+    if saver is not None:
+        saver.finish(trainer.round, trainer.state)
 
 
 def _progress(

@@ -10,6 +10,7 @@ from ringtrain.checkpoint import randomness
 from ringtrain.checkpoint.digest import model_digest, tree_digest
 from ringtrain.checkpoint.outline import first_difference
 from ringtrain.checkpoint.outline import outline as tensor_outline
+from ringtrain.checkpoint.saver import Votes
 from ringtrain.checkpoint.state import State
 from ringtrain.checkpoint.tree import Piece, Tree, Unread, rows
 from ringtrain.comm import buckets
@@ -47,6 +48,8 @@ class FinishedRound:
     skipped: bool
     """Gradients were too large for fp16: parameters stay as they were."""
     traffic: RoundTraffic
+    votes: Votes
+    """Of all ranks."""
 
 
 class Trainer:
@@ -106,10 +109,10 @@ class Trainer:
         self._tokens += sums.tokens
         self.micro_batches += 1
 
-    def finish_round(self) -> FinishedRound:
-        """The optimizer step on the mean gradient over all tokens of all ranks. Raises PeerLost or what polling does;
-        then nothing of this trainer is of use any more."""
-        totals = self._reducer.finish(self._tokens * self._precision.scale, self._loss)
+    def finish_round(self, votes: Votes) -> FinishedRound:
+        """The optimizer step on the mean gradient over all tokens of all ranks; `votes` are this rank's. Raises
+        PeerLost or what polling does; then nothing of this trainer is of use any more."""
+        totals = self._reducer.finish(self._tokens * self._precision.scale, self._loss, votes.values())
         tokens = totals.weight / self._precision.scale
         gradients = self._part.gradients()
         for name in self._part.shared:
@@ -125,7 +128,8 @@ class Trainer:
         self.micro_batches = self._tokens = 0
         self._loss = 0.0
         self._data_position = self._batches.state_dict()
-        return FinishedRound(self.round, self.loss, tokens, skipped, self._meter.end_round())
+        joined = Votes.of_sums(totals.others)
+        return FinishedRound(self.round, self.loss, tokens, skipped, self._meter.end_round(), joined)
 
     def _scale_fits(self, norm: float) -> bool:
         """Whether a gradient of this norm is one. Sets the loss scale for the next round."""
@@ -142,7 +146,7 @@ class Trainer:
         return evaluation.loss(self.model, self._part.passes)
 
     def state(self) -> State:
-        """Between two micro-batches; its tensors are the living ones, so write them before training goes on."""
+        """Between two micro-batches; its tensors are the living ones, so copy them before training goes on."""
         return State(
             replicated={
                 "round": self.round,
@@ -174,10 +178,7 @@ class Trainer:
         Raises OtherModel, or DataError when the text is another.
         """
         saved = state.replicated
-        _compare(outline(self._config.model, self._vocabulary), saved["model"])
-        for name, value in self._part.values().items():
-            value.copy_(rows(saved["model"][name]))
-        self._optimizer.load_state_dict(saved["optimizer"])
+        self.begin_with(state, optimizer=True)
         if self._scaling is not None and saved["loss_scale"] is not None:
             self._scaling = LossScale(**saved["loss_scale"])
         self.layout_changed = saved["bucket_layout"].get(self._place) != self._layout_digest()
@@ -190,6 +191,15 @@ class Trainer:
         else:
             randomness.seed(self._config.seed, self._group.rank, self.round)
             self.residuals_lost = bool(self._reducer.residuals())
+
+    def begin_with(self, state: State, *, optimizer: bool) -> None:
+        """Takes the parameters of `state`, and the optimizer's moments or not. Raises OtherModel."""
+        saved = state.replicated
+        _compare(outline(self._config.model, self._vocabulary), saved["model"])
+        for name, value in self._part.values().items():
+            value.copy_(rows(saved["model"][name]))
+        if optimizer:
+            self._optimizer.load_state_dict(saved["optimizer"])
 
     def _all_fit(self, local: Tree) -> bool:
         """Not when the model was cut elsewhere: then no rank goes on in the middle of a round."""

@@ -42,10 +42,18 @@ class GlooTransport:
     def shift(self, send: Tensor, receive: Tensor) -> "_Started":
         edges = self._edges
         assert edges is not None
-        options = BroadcastOptions()
-        options.rootRank = options.rootTensor = 0
-        works = [edges.to_next.broadcast([send], options), edges.from_previous.broadcast([receive], options)]
+        works = [_along(edges.to_next, send), _along(edges.from_previous, receive)]
         return self._started(works, send, receive)
+
+    def to_next(self, tensor: Tensor) -> "_Started":
+        """One half of `shift`, for tensors of other lengths than those of other members. uint8, not empty."""
+        assert self._edges is not None
+        return self._started([_along(self._edges.to_next, tensor)], tensor)
+
+    def from_previous(self, tensor: Tensor) -> "_Started":
+        """The other half: `tensor` is as long as what the member before sends."""
+        assert self._edges is not None
+        return self._started([_along(self._edges.from_previous, tensor)], tensor)
 
     def all_to_all(self, send: Tensor, receive: Tensor) -> "_Started":
         assert self._mesh is not None
@@ -88,6 +96,12 @@ class GlooTransport:
             if self._abandoned:
                 raise Abandoned
             self._running.pop(started)
+
+
+def _along(edge: Gloo, tensor: Tensor) -> dist.Work:
+    options = BroadcastOptions()
+    options.rootRank = options.rootTensor = 0
+    return edge.broadcast([tensor], options)  # type: ignore[no-any-return]
 
 
 class _Started:

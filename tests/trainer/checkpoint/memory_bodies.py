@@ -1,0 +1,84 @@
+"""What ranks do in the tests of checkpoints in memory."""
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ringtrain.checkpoint.memory import name_of
+from ringtrain.checkpoint.reader import Reader
+from ringtrain.checkpoint.saver import Saver
+from ringtrain.checkpoint.tiers import Tiers
+from ringtrain.contract.environment import CheckpointSettings, Replicate
+from ringtrain.contract.generation import Generation
+from ringtrain.contract.mesh import Mesh
+from ringtrain.contract.messages import Report
+from ringtrain.runtime.errors import BadConfiguration
+from trainer.checkpoint.checkpoints import state
+from trainer.checkpoint.saver_bodies import PATIENCE, new_tiers
+from trainer.checkpoint.sessions import open_session
+from trainer.comm.ranks import Link
+
+GENERATION = Generation(1, 1)
+
+
+def save_and_load(
+    link: Link,
+    rank: int,
+    size: int,
+    root: Path,
+    rounds: Sequence[Sequence[int]],
+    lost: Sequence[int],
+    replicate: Replicate,
+    readers: Mesh,
+    torn: Sequence[int] = (),
+) -> dict[str, Any]:
+    """Each rank takes snapshots of its `rounds`, one machine each; memories of `lost` ranks are lost; and what all
+    ranks, or those of `readers`, go back to. `torn` ranks find a file of their newest snapshot cut off."""
+    tiers = new_tiers()
+    settings = CheckpointSettings(directory=str(root), every=1000, replicate=replicate)
+    group = link.form(rank, size)
+    with open_session(rank, size, str(GENERATION)) as (session, _):
+        saver = Saver(settings, tiers, session, GENERATION, group)
+        for round in range(1, 1 + max(max(own, default=0) for own in rounds)):
+            votes = saver.votes()
+            if round in rounds[rank]:
+                saver.end_round(round, votes, lambda round=round: state(rank, round))  # type: ignore[misc]
+            deadline = time.monotonic() + PATIENCE
+            while saver.votes().copying and time.monotonic() < deadline:
+                time.sleep(0.01)
+        group.barrier()
+        saver.close()
+    group.destroy()
+    held = sorted((name_of(manifest).round, manifest.files[-1].path) for manifest, _ in tiers.memory.held())
+    if rank in lost:
+        tiers = new_tiers()
+    if rank in torn:
+        newest, slot = max(tiers.memory.held(), key=lambda pair: name_of(pair[0]))
+        slot.files[len(newest.files) - 1].resize(10)
+    result: dict[str, Any] = {"held": held, "round": None}
+    if rank < readers.size:
+        result |= _load(link, rank, readers, root, tiers)
+    return result
+
+
+def _load(link: Link, rank: int, mesh: Mesh, root: Path, tiers: Tiers) -> dict[str, Any]:
+    group = link.form(rank, mesh.size, mesh=mesh)
+    result: dict[str, Any] = {}
+    with open_session(rank, mesh.size) as (session, agent):
+        try:
+            restored = Reader(root, session, group).load(tiers.memory)
+        except BadConfiguration as error:
+            restored = None
+            result["refused"] = str(error)
+        if restored is not None:
+            local = restored.state.local
+            result = {
+                "round": restored.round,
+                "name": restored.name,
+                "weights": {name: tensor.tolist() for name, tensor in restored.state.replicated["model"].items()},
+                "own": None if local is None else local["own"].tolist(),
+            }
+        result["reports"] = [message.message for message in agent.received() if isinstance(message, Report)]
+    group.destroy()
+    return result

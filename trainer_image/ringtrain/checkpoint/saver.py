@@ -1,0 +1,236 @@
+"""When a rank saves what: snapshots in memory, checkpoints on the volume, and the last words before a stop."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import torch
+
+from ringtrain.checkpoint.copier import Copier, copies_are_needed
+from ringtrain.checkpoint.manifest import Manifest, ManifestFile
+from ringtrain.checkpoint.memory import Slot, free_slot
+from ringtrain.checkpoint.state import State, images
+from ringtrain.checkpoint.tiers import Tiers
+from ringtrain.checkpoint.volume_save import VolumeSave
+from ringtrain.comm.group import Group
+from ringtrain.contract.environment import CheckpointSettings
+from ringtrain.contract.generation import Generation
+from ringtrain.contract.phases import Phase
+from ringtrain.contract.report import CheckpointTotals
+from ringtrain.runtime.output import say
+from ringtrain.runtime.session import Session
+
+Clock = Callable[[], float]
+
+
+@dataclass(frozen=True, slots=True)
+class Votes:
+    """What ranks must know of each other at the end of a round, so that all of them save, or none does."""
+
+    stopping: bool = False
+    """A replica is to end: save now."""
+    writing: bool = False
+    """A rank still writes its part of an earlier checkpoint."""
+    full: bool = False
+    """A rank's memory has no room, for what is there is still written or copied."""
+    copying: bool = False
+    """A rank still copies its last snapshot, or takes another's."""
+
+    def values(self) -> tuple[float, ...]:
+        """As numbers, to be summed over all ranks."""
+        return (float(self.stopping), float(self.writing), float(self.full), float(self.copying))
+
+    @classmethod
+    def of_sums(cls, sums: Sequence[float]) -> "Votes":
+        return cls(*(value > 0 for value in sums))
+
+
+@dataclass(slots=True)
+class _Running:
+    save: VolumeSave
+    started: float
+    """By the clock."""
+    warned: bool = False
+
+
+class Saver:
+    """Saves checkpoints of one generation: training stands still only while its state is copied into memory."""
+
+    def __init__(
+        self,
+        settings: CheckpointSettings,
+        tiers: Tiers,
+        session: Session,
+        generation: Generation,
+        group: Group,
+        clock: Clock = time.monotonic,
+    ) -> None:
+        """All ranks of the group together. Raises PeerLost, or what polling raises."""
+        self._settings = settings
+        self._tiers = tiers
+        self._session = session
+        self._generation = generation
+        self._group = group
+        self._clock = clock
+        self._totals = CheckpointTotals()
+        self._running: _Running | None = None
+        self.saved_round: int | None = None
+        """The newest that is on the volume, or was to be."""
+        session.saves_before_stop = settings.save_on_preemption
+        self._copier: Copier | None = None
+        processes = session.environment.procs_per_replica
+        if settings.memory_every and copies_are_needed(settings.replicate, group.mesh, processes):
+            self._copier = Copier(tiers.memory, group, processes)
+
+    @property
+    def totals(self) -> CheckpointTotals:
+        self._settle()
+        return self._totals
+
+    def votes(self) -> Votes:
+        """This rank's, for `end_round`."""
+        self._settle()
+        return Votes(
+            stopping=self._session.saves_before_stop and self._session.asked_to_stop,
+            writing=self._running is not None or self._tiers.worker.busy,
+            full=free_slot(self._tiers.memory.snapshots) is None,
+            copying=self._copier is not None and self._copier.busy,
+        )
+
+    def end_round(self, round: int, votes: Votes, state: Callable[[], State]) -> None:
+        """Saves what is due after `round`. `votes` are those of all ranks, `state` gives the living tensors.
+
+        Before a stop, it waits for the commit. Raises Interrupted, or Preempted once all is saved.
+        """
+        if votes.stopping:
+            self.finish(round, state)
+            self._session.stop_if_asked()
+            return
+        to_volume = round % self._settings.every == 0
+        if to_volume and votes.writing:
+            self._skip(round)
+            to_volume = False
+        # Not without its copy: that of some earlier round would be no checkpoint without the snapshots of that round.
+        to_memory = self._in_memory(round) and not votes.full and not votes.copying
+        if to_volume or to_memory:
+            self._save(round, state, to_volume=to_volume, copy=to_memory)
+
+    def finish(self, round: int, state: Callable[[], State]) -> None:
+        """All ranks call it after the same round: when it returns, that round is saved on the volume, or was given up
+        for a reason that was told. By the checkpointing time-out it waits twice at most. Raises Interrupted, or
+        Preempted when there is no more time."""
+        self._wait_until(lambda: self._running is None and free_slot(self._tiers.memory.snapshots) is not None)
+        if self.saved_round != round:
+            self._save(round, state, to_volume=True, copy=False)
+            self._wait_until(lambda: self._running is None)
+
+    def close(self) -> None:
+        """The generation is over, or the job done. Never waits for the volume or for a peer."""
+        self._session.saves_before_stop = False
+        if self._running is not None:
+            self._running.save.give_up()
+            self._running = None
+        if self._copier is not None:
+            self._copier.close()
+
+    def _in_memory(self, round: int) -> bool:
+        every = self._settings.memory_every
+        return every > 0 and round % every == 0
+
+    def _save(self, round: int, state: Callable[[], State], *, to_volume: bool, copy: bool) -> None:
+        self._session.beat(Phase.CHECKPOINTING)
+        slot = free_slot(self._tiers.memory.snapshots)
+        problem = "its memory has no room: a former checkpoint is still being written" if slot is None else ""
+        if slot is not None:
+            try:
+                manifest = self._snapshot(slot, round, state())
+            except MemoryError as error:
+                problem = str(error)
+        if to_volume:
+            self.saved_round = round
+            if problem:
+                self._session.save_failed(self._generation, round, problem)
+            elif slot is not None:
+                self._write(manifest, slot)
+        if copy and self._copier is not None:
+            self._copier.copy(slot if not problem else None)
+
+    def _snapshot(self, slot: Slot, round: int, state: State) -> Manifest:
+        started = self._clock()
+        rank = self._group.rank
+        found = images(state, rank, self._group.mesh.twins(rank))
+        slot.clear()
+        for image, room in zip(found, slot.resize(image.size for image in found), strict=True):
+            image.copy_to(room)
+        if self._group.device.type == "cuda":
+            torch.cuda.current_stream(self._group.device).synchronize()
+        manifest = Manifest(
+            job=self._session.environment.job,
+            generation=str(self._generation),
+            round=round,
+            mesh=self._group.mesh,
+            created=datetime.now(UTC),
+            files=tuple(ManifestFile(rank=rank, path=image.name, size=image.size, sha256="") for image in found),
+        )
+        slot.finish(manifest)
+        self._count(snapshots=1, snapshot_seconds=self._clock() - started)
+        return manifest
+
+    def _write(self, manifest: Manifest, slot: Slot) -> None:
+        save = VolumeSave(Path(self._settings.directory), self._session, manifest, slot)
+        self._running = _Running(save, self._clock())
+        self._tiers.worker.submit(save.run)
+
+    def _settle(self) -> None:
+        """Takes note of what has ended."""
+        if self._copier is not None and self._copier.failure:
+            message, self._copier.failure = self._copier.failure, ""
+            self._session.report("SnapshotCopyFailed", f"snapshots are not copied any more: {message}")
+        running = self._running
+        if running is None:
+            return
+        save, seconds = running.save, self._clock() - running.started
+        limit = self._session.environment.timeouts.checkpointing
+        problem = self._session.committed(save.generation, save.round)
+        if problem is None:
+            if seconds < limit:
+                return
+            problem = f"it was not committed within {limit:g} s"
+            save.give_up()
+            self._session.save_failed(save.generation, save.round, problem)
+        self._running = None
+        if problem:
+            self._count(failed=1)
+            say(self._group.rank, f"no checkpoint of round {save.round}: {problem}")
+            self._tiers.worker.submit(save.clean)
+        else:
+            self._count(committed=1, write_seconds=seconds, written_bytes=save.bytes)
+
+    def _skip(self, round: int) -> None:
+        self._count(skipped=1)
+        running = self._running
+        if running is not None and not running.warned:
+            running.warned = True
+            seconds = self._clock() - running.started
+            self._session.report(
+                "CheckpointSlow",
+                f"after {seconds:.0f} s the checkpoint of round {running.save.round} is still being written, so that "
+                f"of round {round} is skipped: the volume is too slow for spec.checkpoint.every {self._settings.every}",
+            )
+
+    def _wait_until(self, done: Callable[[], bool]) -> None:
+        """By the checkpointing time-out at most. Raises Interrupted, or Preempted when there is no more time."""
+        deadline = self._clock() + self._session.environment.timeouts.checkpointing
+        while self._clock() < deadline:
+            self._session.beat(Phase.CHECKPOINTING)
+            self._settle()
+            if done():
+                return
+            self._session.pause()
+
+    def _count(self, **more: float) -> None:
+        self._totals = self._totals.model_copy(
+            update={name: getattr(self._totals, name) + value for name, value in more.items()}
+        )
