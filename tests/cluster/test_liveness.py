@@ -1,4 +1,4 @@
-"""Pod liveness is the heartbeat: a rank that hangs ends its own pod, and nobody else's."""
+"""Pod liveness is the heartbeat: a rank that hangs is restarted in its pod, or ends its own pod, and nobody else's."""
 
 import time
 from signal import SIGSTOP
@@ -13,7 +13,10 @@ pytestmark = pytest.mark.cluster
 JOB = "job"
 TRAINING_SECONDS = 5.0
 # A rank may be stopped in any phase, in that of a checkpoint too.
-TOLERANCE = {"timeouts": {"training": TRAINING_SECONDS, "checkpointing": 20, "restoring": 60, "compiling": 60}}
+TIMEOUTS = {"timeouts": {"training": TRAINING_SECONDS, "checkpointing": 20, "restoring": 60, "compiling": 60}}
+
+TOLERANCE = {"inPlaceRestarts": 0, **TIMEOUTS}
+"""Only the kubelet's probe is left to act."""
 
 SPINS = """
 import ringtrain
@@ -40,6 +43,17 @@ def check_hang(trial: Trial) -> Object:
     assert (failure["reason"], failure["replica"], failure["counted"]) == ("Hang", 1, True)
     assert f"{JOB}-0-0" in uids(trial)
     return status
+
+
+def test_a_stopped_rank_is_started_again_in_its_pod(trial: Trial) -> None:
+    trial.submit(JOB, trial.nano(faultTolerance=TIMEOUTS))
+    trial.signal_rank(f"{JOB}-1-0", SIGSTOP, rounds=10)
+    status = check_hang(trial)
+    assert (status["round"], status["restarts"]) == (150, 1)
+    (failure,) = status["failures"]
+    assert failure["inPlace"]
+    assert "it is stopped (SIGSTOP, or a debugger)" in failure["message"]
+    assert set(uids(trial)) == {f"{JOB}-0-0", f"{JOB}-1-0"}
 
 
 def test_a_stopped_rank_is_a_hang(trial: Trial) -> None:

@@ -52,12 +52,15 @@ def test_a_deleted_pod_is_replaced(trial: Trial, tmp_path: Path) -> None:
     assert not failure["counted"]
 
 
-def test_a_killed_rank_is_replaced(trial: Trial) -> None:
-    trial.submit(JOB, trial.nano())
+@pytest.mark.parametrize("in_place", [True, False])
+def test_a_killed_rank_is_replaced(trial: Trial, in_place: bool) -> None:
+    trial.submit(JOB, trial.nano() if in_place else trial.nano(faultTolerance={"inPlaceRestarts": 0}))
     trial.signal_rank(f"{JOB}-1-0", SIGKILL, rounds=10)
     status = check_success(trial, rounds=ROUNDS, restarts=1)
     (failure,) = status["failures"]
     assert (failure["reason"], failure["rank"], failure["counted"]) == ("Signal9", 1, True)
+    assert failure.get("inPlace", False) is in_place
+    assert names(trial) == {f"{JOB}-0-0", f"{JOB}-1-0" if in_place else f"{JOB}-1-1"}
 
 
 def test_the_operator_is_killed_while_a_pod_is_replaced(trial: Trial, tmp_path: Path) -> None:
@@ -114,7 +117,7 @@ def test_a_job_made_anew_under_its_name_starts_over(trial: Trial) -> None:
 
 
 def test_a_spent_budget_fails_the_job(trial: Trial) -> None:
-    trial.submit(JOB, trial.nano(faultTolerance={"maxRestarts": 1}, trainer={"rounds": 100000}))
+    trial.submit(JOB, trial.nano(faultTolerance={"maxRestarts": 1, "inPlaceRestarts": 0}, trainer={"rounds": 100000}))
     for epoch in (0, 1):
         trial.signal_rank(f"{JOB}-1-{epoch}", SIGKILL)
     status = trial.until_phase(JOB, "Failed")

@@ -43,6 +43,7 @@ class LoopbackJob:
     checkpoint: CheckpointSettings | None = None
     grace_seconds: float = 20.0
     first_epoch: int = 0
+    in_place_restarts: int = 0
     prefix: tuple[str, ...] = ()
     """Of the command that starts an agent."""
     agents: dict[int, subprocess.Popen[bytes]] = field(default_factory=dict)
@@ -64,6 +65,7 @@ class LoopbackJob:
             epoch=epoch,
             addresses=self.addresses,
             timeouts=self.timeouts,
+            in_place_restarts=self.in_place_restarts,
             grace_seconds=self.grace_seconds,
             termination_log=str(self.termination_log(replica, epoch)),
             checkpoint=self.checkpoint,
@@ -171,6 +173,10 @@ class LoopbackJob:
         """The process that runs `python -m module` in a replica."""
         (pid,) = [pid for pid in self.processes(replica) if module.encode() in _command_of(pid)]
         return pid
+
+    def standbys(self, replica: int) -> list[int]:
+        """The standby of a replica, and its forks: the ranks."""
+        return [pid for pid in self.processes(replica) if b"ringtrain.runtime.standby" in _command_of(pid)]
 
     def close(self) -> None:
         """Ends everything by force."""

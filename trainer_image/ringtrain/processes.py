@@ -28,13 +28,11 @@ def adopt_orphans() -> None:
 class Child:
     """A running child process, the leader of its own session and process group."""
 
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+    def __init__(self, pid: int, process: subprocess.Popen[bytes] | None) -> None:
+        """`process` is None for one that was adopted."""
+        self.pid = pid
         self.process = process
         self._ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-
-    @property
-    def pid(self) -> int:
-        return self.process.pid
 
     @property
     def exit_code(self) -> int | None:
@@ -56,8 +54,9 @@ class Child:
             os.killpg(self.pid, signal.SIGTERM)
 
     def _end(self, exit_code: int) -> None:
-        # Popen must not wait for a process that is reaped already.
-        self.process.returncode = exit_code
+        if self.process is not None:
+            # Popen must not wait for a process that is reaped already.
+            self.process.returncode = exit_code
         self._ended.set_result(exit_code)
 
 
@@ -91,7 +90,14 @@ class Children:
             start_new_session=True,
             preexec_fn=lambda: die_with_parent(parent),
         )
-        child = Child(process)
+        return self._watched(Child(process.pid, process))
+
+    def adopt(self, pid: int) -> Child:
+        """An orphan that came to this process (see `adopt_orphans`), and leads a session of its own. To be called
+        before it can have ended."""
+        return self._watched(Child(pid, None))
+
+    def _watched(self, child: Child) -> Child:
         self._running[child.pid] = child
         return child
 

@@ -120,9 +120,13 @@ class FaultTolerance(ContractModel):
 
     max_restarts: int = Field(default=10, ge=0)
     """Restarts by failures that the job may spend before it is Failed. Preemptions are not counted."""
+    in_place_restarts: int = Field(default=3, ge=0)
+    """How often in a row, without a round finished in between, a rank that crashed or hung is started again in its pod,
+    before the pod is replaced; 0: never. Each counts like the replacement of a pod. Errors of the training code and of
+    the configuration are not restarted in place."""
     timeouts: PhaseTimeouts = PhaseTimeouts()
-    """Longest time without a heartbeat, by phase. A rank that exceeds it is restarted once the liveness probe has seen
-    it three times, 5 s apart."""
+    """Longest time without a heartbeat, by phase. A rank that exceeds it is restarted in place; where that is over, its
+    pod is restarted once the liveness probe has seen it three times, 5 s apart."""
     node_loss_seconds: float = Field(default=30, ge=1)
     """Seconds a node may be not ready before its pods are given up, removed and replaced."""
 

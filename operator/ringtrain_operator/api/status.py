@@ -57,6 +57,8 @@ class Member(ContractModel):
     """Epoch of its pod: the pod is named <job>-<index>-<epoch>."""
     pod_uid: str | None = Field(default=None, alias="podUID")
     """The pod's UID once it was seen. A pod that was seen and is gone has failed."""
+    in_place_restarts: int = 0
+    """How many restarts of ranks in this pod were counted."""
 
 
 class Failure(ContractModel):
@@ -80,6 +82,8 @@ class Failure(ContractModel):
     """What the rank said last."""
     counted: bool = True
     """Whether it spent the restart budget."""
+    in_place: bool = False
+    """Whether the rank was started again in its pod; else the pod was replaced."""
 
 
 class JobWarning(ContractModel):
@@ -130,7 +134,7 @@ class TrainingJobStatus(ContractModel):
     started_with: str = ""
     """As JSON, what the pods were told of the spec and must all be told alike."""
     restarts: int = 0
-    """Replacements of pods so far."""
+    """Replacements of pods, and restarts of ranks in their pods, so far."""
     counted_restarts: int = 0
     """Those that spent the budget of faultTolerance.maxRestarts."""
     round: int = 0

@@ -42,7 +42,7 @@ _LOST_TRACK = frozenset({"Unknown", "ContainerStatusUnknown"})
 _EXCEEDED = "exceed"
 """In the message of an eviction that the pod earned: it used more than its own limits."""
 _SAYS_NOTHING = frozenset({"", "Error", "Completed"})
-_LONGEST_MESSAGE = 500
+LONGEST_MESSAGE = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ def failure_of(member: Member, pod: Pod | None, job: Job, health: NodeHealth, no
         node=pod.node if pod is not None else None,
         reason=cause.reason,
         exit_code=cause.exit_code,
-        message=cause.message[:_LONGEST_MESSAGE],
+        message=cause.message[:LONGEST_MESSAGE],
         counted=cause.counted,
     )
 

@@ -8,6 +8,7 @@ from ringtrain_operator.api.status import JobPhase, TrainingJobStatus
 from ringtrain_operator.plan.budget import GivenUp
 from ringtrain_operator.plan.conditions import COMPLETE, FAILED, RUNNING, with_condition
 from ringtrain_operator.plan.failures import is_done, termination_message
+from ringtrain_operator.plan.in_place import new_failures
 from ringtrain_operator.plan.members import current_pods, delete, is_live
 from ringtrain_operator.plan.nodes import NodeHealth
 from ringtrain_operator.plan.observed import Job, Pod
@@ -25,13 +26,19 @@ def is_over(status: TrainingJobStatus, pods: Sequence[Pod], report: JobReport | 
 
 
 def succeeded(
-    status: TrainingJobStatus, pods: Sequence[Pod], total_rounds: int | None, now: datetime
+    job: Job, status: TrainingJobStatus, pods: Sequence[Pod], total_rounds: int | None, now: datetime
 ) -> TrainingJobStatus:
     """`total_rounds` as configured; None when only the trainer knows."""
     last_words = (termination_message(pod.message) for pod in current_pods(status.members, pods) if is_done(pod))
     final = next((said for said in last_words if said is not None), None)
     if final is not None:
-        status, _ = follow(status, JobReport(progress=final.progress, last_checkpoint=final.last_checkpoint))
+        report = JobReport(
+            progress=final.progress,
+            last_checkpoint=final.last_checkpoint,
+            rank_failures=final.rank_failures,
+        )
+        status, _ = follow(status, report)
+        status, _ = new_failures(job, status, report)
     total = total_rounds or status.total_rounds
     status = with_progress_text(status.model_copy(update={"total_rounds": total, "round": total or status.round}))
     rounds = f"trained {status.round} rounds" if status.round else "training is done"

@@ -18,6 +18,7 @@ from ringtrain_operator.plan.acceptance import accept
 from ringtrain_operator.plan.backoff import seconds_to_wait
 from ringtrain_operator.plan.conditions import ACCEPTED, RUNNING, find, with_condition
 from ringtrain_operator.plan.failures import describe
+from ringtrain_operator.plan.in_place import new_failures
 from ringtrain_operator.plan.nodes import NodeHealth
 from ringtrain_operator.plan.observed import Job, Observed, Pod
 from ringtrain_operator.plan.result import Event, Plan
@@ -111,11 +112,13 @@ def _with_spec(this: _Pass, spec: TrainingJobSpec) -> Plan:
     if not status.members:
         return _held_up(this, status, obstacle)
     status, notices = _followed(this, status)
+    known = status
+    status, in_place = new_failures(this.job, status, this.report)
     if finish.is_over(status, this.pods, this.report):
         return _success(this, status, spec.trainer.rounds if spec.trainer is not None else None, notices)
     failures = members.failures(status.members, this.pods, this.job, this.health, this.now)
     status = status.model_copy(update={"failures": (*status.failures, *failures)[-FAILURES_KEPT:]})
-    given_up = budget.judge(this.job, status, failures, spec.fault_tolerance.max_restarts)
+    given_up = budget.judge(this.job, known, [*in_place, *failures], spec.fault_tolerance.max_restarts)
     if given_up is not None:
         event = Event("Warning", given_up.reason, given_up.message)
         status = finish.failed(status, given_up, this.now)
@@ -124,7 +127,10 @@ def _with_spec(this: _Pass, spec: TrainingJobSpec) -> Plan:
     status = _judged(this, status, obstacle)
     creates = creation.creations(this.job, spec, status, this.observed, this.pods, this.now) if not obstacle else ()
     spent = budget.spent(status, spec.fault_tolerance.max_restarts)
-    repairs = [Event("Warning", failure.reason, f"{describe(failure)}; replaced ({spent})") for failure in failures]
+    repairs = [
+        Event("Warning", failure.reason, f"{describe(failure)}; {_repair(failure)} ({spent})")
+        for failure in (*in_place, *failures)
+    ]
     return Plan(
         status=status,
         deletes=tuple(members.stale_deletes(status.members, this.pods, this.health)),
@@ -167,7 +173,7 @@ def _followed(this: _Pass, status: TrainingJobStatus) -> tuple[TrainingJobStatus
 
 
 def _success(this: _Pass, status: TrainingJobStatus, total_rounds: int | None, events: tuple[Event, ...]) -> Plan:
-    status = finish.succeeded(status, this.pods, total_rounds, this.now)
+    status = finish.succeeded(this.job, status, this.pods, total_rounds, this.now)
     event = Event("Normal", "Succeeded", status.message)
     return replace(finish.clean_up(status, this.pods, this.health, this.now), events=(*events, event))
 
@@ -200,6 +206,10 @@ def _judged(this: _Pass, status: TrainingJobStatus, obstacle: str) -> TrainingJo
     status = status.model_copy(update={"message": message})
     runs = status.phase is JobPhase.RUNNING
     return with_condition(status, RUNNING, runs, "Training" if runs else status.phase.value, message, this.now)
+
+
+def _repair(failure: Failure) -> str:
+    return "started again in its pod" if failure.in_place else "replaced"
 
 
 def _transition(before: TrainingJobStatus, after: TrainingJobStatus) -> tuple[Event, ...]:

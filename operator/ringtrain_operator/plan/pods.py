@@ -47,6 +47,7 @@ def replica_environment(
         device=spec.device,
         timeouts=spec.fault_tolerance.timeouts,
         max_restarts=spec.fault_tolerance.max_restarts,
+        in_place_restarts=spec.fault_tolerance.in_place_restarts,
         grace_seconds=grace_seconds,
         termination_log=reserved.TERMINATION_LOG,
         checkpoint=_checkpoint_settings(name, spec.checkpoint) if spec.checkpoint else None,

@@ -15,7 +15,7 @@ DEAD = NodeHealth(nodes("node-0", ready=False, age=60), 30, NOW)
 
 
 def done(of: TrainingJobStatus) -> TrainingJobStatus:
-    return succeeded(of, [ended(0, code=0)], 60, NOW)
+    return succeeded(job(status=of), of, [ended(0, code=0)], 60, NOW)
 
 
 def given_up() -> TrainingJobStatus:
@@ -54,12 +54,12 @@ def test_without_a_configured_end_the_last_words_of_a_pod_are_taken() -> None:
         progress=Progress(round=40, total_rounds=40, loss=1.5),
         last_checkpoint=record,
     )
-    after = succeeded(status(0, round=37), [ended(0, code=0, message=words.to_json())], None, NOW)
+    after = succeeded(job(), status(0, round=37), [ended(0, code=0, message=words.to_json())], None, NOW)
     assert (after.progress, after.loss, after.last_checkpoint) == ("40/40", "1.5000", record)
 
 
 def test_nothing_is_made_up_about_rounds_that_nobody_told_of() -> None:
-    after = succeeded(status(0), [ended(0, code=0)], None, NOW)
+    after = succeeded(job(), status(0), [ended(0, code=0)], None, NOW)
     assert (after.progress, after.message) == ("", "training is done")
 
 

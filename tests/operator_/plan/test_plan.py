@@ -6,7 +6,7 @@ import pytest
 
 from operator_.plan.builders import NODES, NOW, ended, job, nodes, pod, spec_with, status
 from ringtrain.contract.phases import Phase
-from ringtrain.contract.report import JobReport, Notice, Progress
+from ringtrain.contract.report import JobReport, Notice, Progress, RankFailure
 from ringtrain_operator.api.status import JobPhase, Member, TrainingJobStatus
 from ringtrain_operator.plan.conditions import ACCEPTED, RUNNING, find
 from ringtrain_operator.plan.observed import Observed, Pod, PodPhase
@@ -290,3 +290,25 @@ def test_a_job_whose_status_was_lost_takes_its_newest_pods_back() -> None:
 def test_the_status_can_be_stored_and_read_back() -> None:
     made = plan(job(status=status(0, 0, 0)), observed(pod(0), ended(1, code=82), pod(2), report=TRAINS), NOW).status
     assert TrainingJobStatus.model_validate_json(made.to_json()) == made
+
+
+def test_ranks_that_were_started_again_in_their_pods_spend_the_budget() -> None:
+    limited = spec_with(faultTolerance={"maxRestarts": 2})
+    before = plan(job(spec=limited), observed(), NOW).status
+    failures = [
+        RankFailure(time=NOW, replica=1, epoch=0, number=number, rank=1, exit_code=137, message="rank 1 was killed")
+        for number in (1, 2, 3)
+    ]
+
+    def seen(count: int) -> Observed:
+        return observed(*ALL, report=TRAINS.model_copy(update={"rank_failures": tuple(failures[:count])}))
+
+    first = plan(job(status=before, spec=limited), seen(2), NOW)
+    assert (first.status.restarts, first.status.counted_restarts, first.status.epoch) == (2, 2, 0)
+    assert (first.deletes, first.creates) == ((), ())
+    assert [event.message for event in first.events if event.reason == "Signal9"] == [
+        "rank 1 on pod gpt-1-0: Signal9: rank 1 was killed; started again in its pod (restart 2; 2 of 2 counted)"
+    ] * 2
+    last = plan(job(status=first.status, spec=limited), seen(3), NOW)
+    assert last.status.phase is JobPhase.FAILED
+    assert "restarted 2 of 2 times" in last.status.message

@@ -1,7 +1,8 @@
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ringtrain.agent.liveness import verdict
+from ringtrain.agent.liveness import silence, verdict
 from ringtrain.agent.record import RankRecord
 from ringtrain.contract.phases import Phase, PhaseTimeouts
 
@@ -59,3 +60,16 @@ def test_a_beat_makes_a_rank_live_and_silence_never_does(record: RankRecord, now
     if not verdict([record], TIMEOUTS, now).live:
         assert not verdict([record], TIMEOUTS, now + more).live
         assert verdict([RankRecord(rank=0, judged=True, beat_at=now, phase=record.phase)], TIMEOUTS, now).live
+
+
+@pytest.mark.parametrize("phase", [Phase.WAITING, Phase.DONE])
+def test_a_silent_rank_that_waits_is_the_agents_own_business(phase: Phase) -> None:
+    limit = TIMEOUTS.training
+    assert silence([rank(phase, limit)], TIMEOUTS, 100).live
+    assert silence([rank(phase, limit + 0.1)], TIMEOUTS, 100).reason.startswith("rank 0 has sent no heartbeat for")
+
+
+@given(RECORDS, st.floats(100, 200))
+def test_what_the_kubelet_would_end_the_agent_ends_first(record: RankRecord, now: float) -> None:
+    if not verdict([record], TIMEOUTS, now).live:
+        assert not silence([record], TIMEOUTS, now).live

@@ -7,6 +7,7 @@ from ringtrain.contract.phases import Phase
 from ringtrain.contract.report import (
     AgentStatus,
     CheckpointRecord,
+    CheckpointTotals,
     CommunicationTotals,
     JobReport,
     LinkTotals,
@@ -23,7 +24,7 @@ REPORT = JobReport(
     absent_replicas=(2,),
 )
 RANKS = (
-    RankStatus(rank=2, phase=Phase.TRAINING, beat_age=0.5, progress=PROGRESS),
+    RankStatus(rank=2, phase=Phase.TRAINING, beat_age=0.5, progress=PROGRESS, restarts=2),
     RankStatus(rank=3, phase=Phase.WAITING, beat_age=1.5),
 )
 BASE = (("namespace", "default"), ("replica", "1"), ("training_job", "job"))
@@ -114,3 +115,26 @@ def test_what_is_unknown_is_left_out() -> None:
     names = {name for name, _ in scrape((), None)}
     assert "ringtrain_live" in names
     assert not names & {"ringtrain_round", "ringtrain_loss", "ringtrain_generation_epoch", "ringtrain_absent_replicas"}
+
+
+def test_restarts_of_every_rank() -> None:
+    values = scrape(RANKS, REPORT)
+    found = {dict(labels)["rank"]: value for (name, labels), value in values.items() if "rank_restarts" in name}
+    assert found == {"2": 2, "3": 0}
+
+
+def test_saves_of_every_rank() -> None:
+    totals = CheckpointTotals(
+        committed=3, failed=1, skipped=2, snapshots=40, snapshot_seconds=0.5, write_seconds=9, written_bytes=1000
+    )
+    progress = PROGRESS.model_copy(update={"checkpoints": totals})
+    values = scrape((RANKS[0].model_copy(update={"progress": progress}),), REPORT)
+    of_rank = (*BASE[:1], ("rank", "2"), *BASE[1:])
+    outcomes = {
+        dict(labels)["outcome"]: v for (name, labels), v in values.items() if name == "ringtrain_checkpoints_total"
+    }
+    assert outcomes == {"committed": 3, "failed": 1, "skipped": 2}
+    assert values["ringtrain_snapshots_total", of_rank] == 40
+    assert values["ringtrain_snapshot_seconds_total", of_rank] == 0.5
+    assert values["ringtrain_checkpoint_write_seconds_total", of_rank] == 9
+    assert values["ringtrain_checkpoint_written_bytes_total", of_rank] == 1000

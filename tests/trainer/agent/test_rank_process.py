@@ -12,12 +12,12 @@ REPLICA = replica_environment(
 
 
 def test_a_rank_is_told_what_torchrun_would_tell_it() -> None:
-    told = rank_environment(REPLICA, 1, Generation(4, 2), {"PATH": "/bin", "RANK": "of another launcher"})
+    told = rank_environment(REPLICA, 1, Generation(4, 2))
     port = told.pop("MASTER_PORT")
     assert port == str(REPLICA.addresses.master_port(Generation(4, 2)))
-    assert port != rank_environment(REPLICA, 1, Generation(4, 3), {})["MASTER_PORT"]
+    assert port != rank_environment(REPLICA, 1, Generation(4, 3))["MASTER_PORT"]
     assert told == {
-        "PATH": "/bin",
+        "RINGTRAIN_FAULTS": "",
         "RANK": "3",
         "ROLE_RANK": "3",
         "WORLD_SIZE": "6",
@@ -37,10 +37,10 @@ def test_a_rank_is_told_what_torchrun_would_tell_it() -> None:
 
 
 def test_the_first_generation_is_no_restart() -> None:
-    assert rank_environment(REPLICA, 0, Generation(0, 0), {})["TORCHELASTIC_RESTART_COUNT"] == "0"
+    assert rank_environment(REPLICA, 0, Generation(0, 0))["TORCHELASTIC_RESTART_COUNT"] == "0"
 
 
 def test_a_rank_is_told_where_checkpoints_lie() -> None:
     with_volume = replace(REPLICA, checkpoint=CheckpointSettings(directory="/checkpoints/gpt"))
-    told = rank_environment(with_volume, 0, Generation(0, 0), {})
+    told = rank_environment(with_volume, 0, Generation(0, 0))
     assert told["RINGTRAIN_CHECKPOINT_DIRECTORY"] == "/checkpoints/gpt"

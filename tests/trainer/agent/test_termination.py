@@ -1,4 +1,3 @@
-import json
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -75,7 +74,9 @@ def test_any_message_fits_and_keeps_its_beginning(text: str, repeated: str) -> N
 def test_it_is_written_to_the_log(tmp_path: Path) -> None:
     path = tmp_path / "log"
     termination.write(str(path), termination.of_code(ExitCode.STALE, "a newer pod is known"))
-    assert json.loads(path.read_text()) == {"exitCode": 84, "reason": "Stale", "message": "a newer pod is known"}
+    assert TerminationMessage.model_validate_json(path.read_text()) == TerminationMessage(
+        exit_code=84, reason="Stale", message="a newer pod is known"
+    )
 
 
 def test_a_log_that_cannot_be_written_hurts_nobody(tmp_path: Path) -> None:

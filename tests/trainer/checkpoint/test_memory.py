@@ -106,7 +106,7 @@ def test_an_agents_memory_comes_by_the_environment(descriptors: list[int], monke
     fill(Memory(descriptors).copies[1], 4)
     for descriptor in descriptors:
         os.set_inheritable(descriptor, True)
-    monkeypatch.setenv(memory.VARIABLE, memory.to_text(descriptors))
+    monkeypatch.setenv(memory.VARIABLE, ",".join(map(str, descriptors)))
     ((found, _),) = Memory.from_environment().held()
     assert found.round == 4
     assert memory.VARIABLE not in os.environ

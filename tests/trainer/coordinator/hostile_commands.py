@@ -124,7 +124,7 @@ class Pod:
         self.said.append(message)
         return True
 
-    def _start(self, rank: int, generation: Generation) -> None:
+    def _start(self, rank: int, generation: Generation, _again: bool) -> None:
         assert rank not in self.processes
         assert rank not in [other for other, _ in self.beginning]
         self.beginning.append((rank, generation))

@@ -19,6 +19,7 @@ from ringtrain.contract.messages import (
     Ready,
     Refused,
     Report,
+    Restarted,
     ShardsWritten,
     Start,
     Unstarted,
@@ -338,3 +339,49 @@ def test_progress_is_that_of_the_lowest_rank_of_the_current_generation() -> None
     state, _ = run(state, beat(0, 4, "0.0"), beat(1, 5, "0.0"), beat(0, 8, "7.7"))
     assert state.progress is not None
     assert state.progress.round == 4
+
+
+def restarted(rank: int, number: int = 1) -> Received:
+    message = Restarted(rank=rank, number=number, exit_code=137, message=f"rank {rank} was killed", round=7)
+    return Received(rank, message)
+
+
+def test_a_rank_that_is_started_again_breaks_the_generation_and_is_counted() -> None:
+    state, actions = run(training(), restarted(1))
+    leave = Leave(generation="0.0", reason="rank 1 is started again: rank 1 was killed")
+    assert actions == [Send(0, leave), Send(1, leave)]
+    assert state.generation is None
+    (failure,) = state.rank_failures
+    assert (failure.number, failure.replica, failure.epoch, failure.rank, failure.exit_code) == (1, 1, 0, 1, 137)
+    # Its agent, and so its replica, is still here: both ask for the next generation.
+    state, actions = run(state, ready(1), ready(0, after="0.0"))
+    assert [action.message.generation for action in actions if isinstance(action, Send)] == ["0.1", "0.1"]  # type: ignore[union-attr]
+    state, _ = run(state, restarted(0))
+    assert [(failure.number, failure.rank) for failure in state.rank_failures] == [(1, 1), (1, 0)]
+
+
+def test_a_restart_that_is_told_again_breaks_nothing() -> None:
+    state, _ = run(training(), restarted(1), ready(1), ready(0, after="0.0"))
+    again, actions = run(state, restarted(1))
+    assert (again, actions) == (state, [])
+    state, _ = run(state, AgentLost(1, ""), AgentConnected(1, hello(1, epoch=3)), restarted(1))
+    # Those of the pod that is gone are not told any more.
+    assert [(failure.number, failure.epoch) for failure in state.rank_failures] == [(1, 3)]
+
+
+def test_what_a_rank_said_before_it_was_started_again_counts_no_more() -> None:
+    waiting, _ = run(fresh(), *GATHERED[:-1])
+    assert waiting.ready == {0}
+    state, _ = run(waiting, restarted(0), ready(1))
+    assert state.generation is None
+    assert state.ready == {1}
+    done, _ = run(training(), Received(1, Done(rank=1, round=9)))
+    state, _ = run(done, restarted(1), Received(0, Done(rank=0, round=9)))
+    assert not state.finished
+
+
+def test_only_the_latest_restarts_are_kept() -> None:
+    state = training()
+    for number in range(30):
+        state, _ = run(state, restarted(1, number))
+    assert [failure.number for failure in state.rank_failures] == list(range(10, 30))

@@ -4,15 +4,17 @@ import asyncio
 import logging
 import signal
 import time
+from dataclasses import replace
 from http import HTTPStatus
 
-from ringtrain.agent import http, metrics, termination
+from ringtrain.agent import hang, http, metrics, termination
 from ringtrain.agent.coordinator_process import CoordinatorProcess
 from ringtrain.agent.link import Link
 from ringtrain.agent.metrics import Metrics, Sample
 from ringtrain.agent.rank_memory import RankMemory
 from ringtrain.agent.rank_process import start_rank
 from ringtrain.agent.replica import Replica
+from ringtrain.agent.standby import Standby
 from ringtrain.agent.status import status, unready_reason
 from ringtrain.contract.addresses import AGENT_PORT, COORDINATOR_PORT
 from ringtrain.contract.environment import ReplicaEnvironment
@@ -39,6 +41,8 @@ class Agent:
         self._own_host = addresses.of(environment.replica) if addresses.kind == "loopback" else None
         self._children = Children()
         self._tasks = asyncio.TaskGroup()
+        self._starting: dict[int, asyncio.Task[None]] = {}
+        """Ranks whose processes are still to begin."""
         self._replica = Replica(environment, lambda message: self._link.send(message), self._start_rank, self._end)
         self._link = Link(
             addresses.of(0),
@@ -49,6 +53,7 @@ class Agent:
             lost=self._replica.coordinator_lost,
         )
         self._metrics = Metrics(self._sample)
+        self._standby = None if environment.command else Standby(self._children)
         self._memory = {rank: RankMemory(rank) for rank in map(environment.rank, range(environment.procs_per_replica))}
 
     async def run(self) -> int:
@@ -68,6 +73,10 @@ class Agent:
             _logger.info("ending with exit code %d (%s): %s", message.exit_code, message.reason, message.message)
             termination.write(self._environment.termination_log, message)
             self._replica.kill()
+            for starting in self._starting.values():
+                starting.cancel()
+            if self._standby is not None:
+                self._standby.close()
             # Its last words are still sent.
             link.cancel()
             if coordinator is not None and message.exit_code == ExitCode.DONE:
@@ -77,26 +86,43 @@ class Agent:
                 task.cancel()
         return message.exit_code
 
-    def _start_rank(self, rank: int, generation: Generation) -> None:
-        self._tasks.create_task(self._run_rank(rank, generation))
+    def _start_rank(self, rank: int, generation: Generation, again: bool) -> None:
+        self._starting[rank] = self._tasks.create_task(self._run_rank(rank, generation, again))
 
-    async def _run_rank(self, rank: int, generation: Generation) -> None:
+    async def _run_rank(self, rank: int, generation: Generation, again: bool) -> None:
         """From its start to its end."""
         environment = self._environment
+        if again:
+            # Faults are injected once.
+            later = tuple(fault for fault in environment.faults if fault.epoch > generation.epoch)
+            environment = replace(environment, faults=later)
         try:
             local_rank = rank - environment.rank(0)
-            process = await start_rank(self._children, environment, local_rank, generation, self._memory[rank])
+            process = await start_rank(
+                self._children, self._standby, environment, local_rank, generation, self._memory[rank]
+            )
         except OSError as error:
             command = environment.command
             reason = f"the command {command[0]!r} cannot be started: {error.strerror}" if command else str(error)
             self._end(termination.of_code(ExitCode.BAD_CONFIGURATION, reason))
             return
+        finally:
+            self._starting.pop(rank, None)
         await self._replica.watch(process)
 
     async def _tick(self) -> None:
         while True:
             await asyncio.sleep(_TICK)
             self._replica.send_held_beats()
+            silence = self._replica.silence()
+            if silence.hung is not None and silence.hung.pid is not None:
+                await self._end_hung(silence.hung.rank, silence.hung.pid, silence.reason)
+
+    async def _end_hung(self, rank: int, pid: int, reason: str) -> None:
+        found = await hang.look(pid, self._memory[rank])
+        still = self._replica.silence().hung
+        if still is not None and still.pid == pid:
+            self._replica.kill_hung(rank, f"{reason.removeprefix(f'rank {rank} ')}: {found}")
 
     def _end(self, message: TerminationMessage) -> None:
         """The first reason to end is the one that counts."""

@@ -1,10 +1,10 @@
 """Whether every rank's heartbeat is fresh for its phase: what /livez says."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from ringtrain.agent.record import RankRecord
-from ringtrain.contract.phases import PhaseTimeouts
+from ringtrain.contract.phases import Phase, PhaseTimeouts
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,10 +20,20 @@ class Verdict:
 
 
 def verdict(records: Iterable[RankRecord], timeouts: PhaseTimeouts, now: float) -> Verdict:
-    """Ranks that have ended, and those of which no heartbeat is asked, are not judged."""
+    """What the kubelet is told. Ranks that have ended, and those of which no heartbeat is asked, are not judged."""
+    return _judged(records, timeouts.limit, now)
+
+
+def silence(records: Iterable[RankRecord], timeouts: PhaseTimeouts, now: float) -> Verdict:
+    """What the agent acts on itself. A rank that waits for others says so all the time: one that is silent hangs, too,
+    and to start it again costs nobody else's pod."""
+    return _judged(records, lambda phase: timeouts.limit(phase) or timeouts.training, now)
+
+
+def _judged(records: Iterable[RankRecord], limit_of: Callable[[Phase], float | None], now: float) -> Verdict:
     overdue = []
     for record in records:
-        limit = timeouts.limit(record.phase)
+        limit = limit_of(record.phase)
         if not record.judged or record.exit_code is not None or limit is None:
             continue
         age = now - record.beat_at

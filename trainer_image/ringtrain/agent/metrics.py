@@ -89,16 +89,21 @@ def _replica_metrics(sample: Sample, labels: dict[str, str]) -> Iterable[GaugeMe
         )
 
 
-def _rank_metrics(status: AgentStatus, labels: dict[str, str]) -> Iterable[GaugeMetricFamily]:
+def _rank_metrics(status: AgentStatus, labels: dict[str, str]) -> Iterable[GaugeMetricFamily | CounterMetricFamily]:
     names = [*labels, "rank"]
     ages = GaugeMetricFamily("ringtrain_heartbeat_age_seconds", "Seconds since a rank's last heartbeat.", labels=names)
+    restarts = CounterMetricFamily(
+        "ringtrain_rank_restarts", "How often a rank was started again in its pod.", labels=names
+    )
     phases = GaugeMetricFamily("ringtrain_rank_phase", "1 for the phase that a rank is in.", labels=[*names, "phase"])
     for rank in status.ranks:
         values = [*labels.values(), str(rank.rank)]
         ages.add_metric(values, rank.beat_age)
+        restarts.add_metric(values, rank.restarts)
         for phase in Phase:
             phases.add_metric([*values, phase.value], rank.phase is phase)
     yield ages
+    yield restarts
     yield phases
 
 

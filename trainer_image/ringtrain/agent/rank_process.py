@@ -4,17 +4,16 @@ import asyncio
 import logging
 import os
 import socket
-import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from ringtrain.agent.rank_memory import RankMemory
+from ringtrain.agent.standby import Standby
 from ringtrain.connection import Connection
 from ringtrain.contract.environment import PREFIX, ReplicaEnvironment
 from ringtrain.contract.generation import Generation
 from ringtrain.contract.messages import MAXIMUM_LINE, Down, Up
 from ringtrain.processes import Child, Children
 
-_BUILT_IN = (sys.executable, "-m", "ringtrain.runtime.rank")
 _logger = logging.getLogger(__name__)
 
 
@@ -56,30 +55,35 @@ class RankProcess:
 
 
 async def start_rank(
-    children: Children, environment: ReplicaEnvironment, local_rank: int, generation: Generation, memory: RankMemory
+    children: Children,
+    standby: Standby | None,
+    environment: ReplicaEnvironment,
+    local_rank: int,
+    generation: Generation,
+    lent: RankMemory,
 ) -> RankProcess:
-    """Starts the built-in trainer or the user's command; `generation` is the first that it can be in. Raises OSError
-    when the command cannot be started."""
-    variables = rank_environment(environment, local_rank, generation, os.environ)
+    """Starts the built-in trainer, as a fork of the standby, or the user's command; `generation` is the first that it
+    can be in. Raises OSError when the command cannot be started."""
     ours, theirs = socket.socketpair()
+    descriptors = {"RINGTRAIN_RANK_FD": [theirs.fileno()], **lent.descriptors}
+    variables = rank_environment(environment, local_rank, generation)
     with theirs:
         try:
-            child = children.start(
-                environment.command or _BUILT_IN,
-                variables | memory.variables | {"RINGTRAIN_RANK_FD": str(theirs.fileno())},
-                pass_fds=[theirs.fileno(), *memory.descriptors],
-            )
-        except OSError:
+            if standby is not None:
+                child = await standby.fork(variables, descriptors)
+            else:
+                variables |= {name: ",".join(map(str, numbers)) for name, numbers in descriptors.items()}
+                inherited = [number for numbers in descriptors.values() for number in numbers]
+                child = children.start(environment.command, {**os.environ, **variables}, pass_fds=inherited)
+        except BaseException:
             ours.close()
             raise
     reader, writer = await asyncio.open_unix_connection(sock=ours, limit=MAXIMUM_LINE)
     return RankProcess(environment.rank(local_rank), child, Connection(reader, writer))
 
 
-def rank_environment(
-    environment: ReplicaEnvironment, local_rank: int, generation: Generation, inherited: Mapping[str, str]
-) -> dict[str, str]:
-    """The agent's own, and what torchrun would set for one group of `procsPerReplica` workers on each replica."""
+def rank_environment(environment: ReplicaEnvironment, local_rank: int, generation: Generation) -> dict[str, str]:
+    """Beside the agent's own: what torchrun would set for one group of `procsPerReplica` workers on each replica."""
     rank, world_size = str(environment.rank(local_rank)), str(environment.world_size)
     replica, replicas = str(environment.replica), str(environment.replicas)
     directory = {}
@@ -87,8 +91,9 @@ def rank_environment(
         # For programs that read no JSON.
         directory = {PREFIX + "CHECKPOINT_DIRECTORY": environment.checkpoint.directory}
     return {
-        **inherited,
         **directory,
+        # Those of the agent's own environment may have been injected before.
+        PREFIX + "FAULTS": ";".join(map(str, environment.faults)),
         "RANK": rank,
         "ROLE_RANK": rank,
         "LOCAL_RANK": str(local_rank),

@@ -4,8 +4,9 @@ A command's process has a session or has none, which is not known before it open
 in generations for it: it starts the process in one, and kills it when that is over.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
+from ringtrain.agent.in_place import InPlace
 from ringtrain.contract.messages import (
     Beat,
     Done,
@@ -41,6 +42,9 @@ class RankRecord:
     part: str = ""
     """Of the model, that it holds."""
     failing: Failing | None = None
+    hang: str = ""
+    """Why it was killed as hung."""
+    in_place: InPlace = field(default_factory=lambda: InPlace(0))
     exit_code: int | None = None
     """None while it runs."""
 
@@ -75,8 +79,9 @@ class RankRecord:
         """After a message from the rank; each is a sign of life, and of a session."""
         alive = replace(self, judged=True, beat_at=now, generation=self.generation if self.judged else None)
         match message:
-            case Beat():
-                return replace(alive, phase=message.phase, progress=message.progress or self.progress)
+            case Beat(progress=progress):
+                in_place = self.in_place.reached(progress.round) if progress is not None else self.in_place
+                return replace(alive, phase=message.phase, progress=progress or self.progress, in_place=in_place)
             case Ready():
                 return replace(alive, phase=Phase.WAITING, standing=message, generation=None)
             case Done():
@@ -94,7 +99,7 @@ class RankRecord:
                 return replace(self, phase=Phase.STARTING, generation=message.generation, standing=None)
             case Leave() if not self.judged and self.generation == message.generation:
                 if self.exit_code is not None:
-                    return self.of_command(self.rank, self.beat_at, after=self.generation)
+                    return self._waiting(after=self.generation)
                 return replace(self, generation=None, standing=Unstarted(rank=self.rank, after=self.generation))
             case Enter():
                 return replace(self, generation=message.generation, standing=None)
@@ -107,11 +112,20 @@ class RankRecord:
     def ended(self, exit_code: int) -> "RankRecord":
         """After its process ended. A command that never opened a session has done its work when it exits with 0."""
         if self.is_leaving and isinstance(self.standing, Unstarted):
-            return self.of_command(self.rank, self.beat_at, after=self.standing.after)
+            return self._waiting(after=self.standing.after)
         if exit_code == 0 and not self.judged:
             done = Done(rank=self.rank, round=0)
             return replace(self, exit_code=exit_code, phase=Phase.DONE, standing=done)
         return replace(self, exit_code=exit_code)
+
+    def _waiting(self, after: str | None) -> "RankRecord":
+        return replace(self.of_command(self.rank, self.beat_at, after=after), in_place=self.in_place)
+
+    def restarted(self, now: float) -> "RankRecord":
+        """After its process ended, for the one that takes its place."""
+        return RankRecord(
+            rank=self.rank, judged=True, beat_at=now, progress=self.progress, in_place=self.in_place.restarted()
+        )
 
     def status(self, now: float) -> RankStatus:
         """Without a session, being alive is the heartbeat."""
@@ -122,4 +136,5 @@ class RankRecord:
             beat_age=max(0.0, now - self.beat_at) if self.judged else 0.0,
             progress=self.progress,
             part=self.part,
+            restarts=self.in_place.total,
         )

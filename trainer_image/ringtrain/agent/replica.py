@@ -4,9 +4,11 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
 
 from ringtrain.agent import liveness, memory, termination
 from ringtrain.agent.beats import BeatFilter
+from ringtrain.agent.in_place import InPlace
 from ringtrain.agent.liveness import Verdict
 from ringtrain.agent.rank_process import RankProcess
 from ringtrain.agent.record import RankRecord
@@ -27,6 +29,7 @@ from ringtrain.contract.messages import (
     Message,
     Refused,
     Report,
+    Restarted,
     Start,
     Stop,
     Unstarted,
@@ -36,18 +39,24 @@ from ringtrain.contract.phases import Phase
 from ringtrain.contract.report import JobReport, TerminationMessage
 
 _UNSENT_REPORTS = 20
+_RESTARTS_TOLD = 5
+"""To a new coordinator."""
 _logger = logging.getLogger(__name__)
 
 
 class Replica:
-    """What the agent knows. `send` passes a message to the coordinator (False: there is none), `start` is to start the
-    process of a rank, for a generation, and to call `watch` then, and `end` is called when the replica has to end."""
+    """What the agent knows.
+
+    `send` passes a message to the coordinator (False: there is none). `start` is to start the process of a rank, its
+    first one or another (True), for a generation, and to call `watch` then. `end` is called when the replica has to
+    end.
+    """
 
     def __init__(
         self,
         environment: ReplicaEnvironment,
         send: Callable[[Message], bool],
-        start: Callable[[int, Generation], None],
+        start: Callable[[int, Generation, bool], None],
         end: Callable[[TerminationMessage], None],
     ) -> None:
         self.environment = environment
@@ -67,6 +76,7 @@ class Replica:
         self._records = {rank: _before_start(environment, rank) for rank in ranks}
         self._beats = {rank: BeatFilter() for rank in ranks}
         self._unsent: deque[Report] = deque(maxlen=_UNSENT_REPORTS)
+        self._restarts: deque[Restarted] = deque(maxlen=_RESTARTS_TOLD)
         self._oom_kills = memory.oom_kills()
 
     @property
@@ -80,7 +90,7 @@ class Replica:
         """Starts the ranks of the built-in trainer at once; commands wait for the coordinator's word."""
         if not self.environment.command:
             for rank in self._records:
-                self._start(rank, Generation(self.environment.epoch, 0))
+                self._start(rank, Generation(self.environment.epoch, 0), False)
 
     async def watch(self, process: RankProcess) -> None:
         """Serves a rank until it has ended."""
@@ -132,7 +142,8 @@ class Replica:
         unsent = list(self._unsent)
         self._unsent.clear()
         standing = (record.standing for record in self.records if not record.is_leaving)
-        return [hello, *(message for message in standing if message is not None), *unsent]
+        # Before what their ranks have said since.
+        return [hello, *self._restarts, *(message for message in standing if message is not None), *unsent]
 
     def received(self, message: Down) -> None:
         """From the coordinator."""
@@ -192,7 +203,7 @@ class Replica:
         for rank, record in self._records.items():
             if record.waits_for_start and not self.stopping:
                 self._records[rank] = record.told(message)
-                self._start(rank, Generation.parse(message.generation))
+                self._start(rank, Generation.parse(message.generation), False)
 
     def _know_of(self, generation: str) -> None:
         self._known_epoch = max(self._known_epoch, Generation.parse(generation).epoch)
@@ -213,6 +224,9 @@ class Replica:
     def ended(self, rank: int, exit_code: int) -> None:
         """A rank's process has ended."""
         record = self._records[rank] = self._records[rank].ended(exit_code)
+        if self._may_restart(record):
+            self._restart(record)
+            return
         news = record.standing
         if isinstance(news, Unstarted) or (exit_code == 0 and isinstance(news, Done)):
             self._send(news)
@@ -228,6 +242,38 @@ class Replica:
                 self._end(message)
         self._end_if_all_ended()
 
+    def silence(self) -> Verdict:
+        """About the rank that is to be restarted in place because it sends no heartbeats."""
+        judged = liveness.silence(self.records, self.environment.timeouts, time.monotonic())
+        record = judged.hung
+        restarts = record is not None and not self.stopping and record.in_place.may_follow(ExitCode.HANG)
+        return judged if restarts else Verdict()
+
+    def kill_hung(self, rank: int, why: str) -> None:
+        """`why` says what it was found to do."""
+        self._records[rank] = replace(self._records[rank], hang=why)
+        self._processes[rank].child.kill()
+
+    def _may_restart(self, record: RankRecord) -> bool:
+        if not record.judged or self.stopping or self.finished or record.is_leaving:
+            return False
+        return record.in_place.may_follow(record.exit_code or 0)
+
+    def _restart(self, record: RankRecord) -> None:
+        """In place: its pod, its memory and its peers stay."""
+        why = self._why_ended(record)
+        number = self._restarts[-1].number + 1 if self._restarts else 1
+        message = Restarted(
+            rank=record.rank, number=number, exit_code=why.exit_code, message=why.message, round=why.round
+        )
+        self._restarts.append(message)
+        _logger.warning("starting rank %d again: %s", record.rank, why.message)
+        self._records[record.rank] = record.restarted(time.monotonic())
+        self._beats[record.rank] = BeatFilter()
+        self._send(message)
+        generation = Generation.parse(record.generation) if record.generation else None
+        self._start(record.rank, generation or Generation(self.environment.epoch, 0), True)
+
     def _why_ended(self, record: RankRecord) -> TerminationMessage:
         return termination.of_rank(record, memory.oom_kills() > self._oom_kills)
 
@@ -242,4 +288,7 @@ class Replica:
 
 def _before_start(environment: ReplicaEnvironment, rank: int) -> RankRecord:
     now = time.monotonic()
-    return RankRecord.of_command(rank, now) if environment.command else RankRecord(rank=rank, judged=True, beat_at=now)
+    in_place = InPlace(environment.in_place_restarts)
+    if environment.command:
+        return replace(RankRecord.of_command(rank, now), in_place=in_place)
+    return RankRecord(rank=rank, judged=True, beat_at=now, in_place=in_place)

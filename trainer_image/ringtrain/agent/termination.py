@@ -2,16 +2,18 @@
 
 import logging
 import signal
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from ringtrain.agent.liveness import Verdict
 from ringtrain.agent.record import RankRecord
 from ringtrain.contract.exit_codes import ExitCode, reason
-from ringtrain.contract.report import JobReport, TerminationMessage
+from ringtrain.contract.report import JobReport, RankFailure, TerminationMessage
 
 MAXIMUM_BYTES = 4096
 """Kubernetes reads no more of a termination log."""
+_FAILURES_TOLD = 5
+_FEW_WORDS = 160
 _ELLIPSIS = " [...]"
 _logger = logging.getLogger(__name__)
 
@@ -28,6 +30,8 @@ def of_rank(record: RankRecord, out_of_memory: bool) -> TerminationMessage:
     """For a rank that ended before the job; `out_of_memory`: the kernel killed for memory in this container."""
     code = record.exit_code or 0
     name = f"rank {record.rank}"
+    if record.hang:
+        return of_code(ExitCode.HANG, f"{name} {record.hang}", record)
     if code == 128 + signal.SIGKILL and out_of_memory:
         return of_code(
             ExitCode.OUT_OF_MEMORY, f"{name} was killed by the kernel: the container's memory limit is too low", record
@@ -54,6 +58,13 @@ def of_done(records: Iterable[RankRecord], report: JobReport | None) -> Terminat
         round=progress.round if progress else None,
         progress=progress,
         last_checkpoint=report.last_checkpoint if report else None,
+        rank_failures=_in_few_words(report.rank_failures) if report else (),
+    )
+
+
+def _in_few_words(failures: Sequence[RankFailure]) -> tuple[RankFailure, ...]:
+    return tuple(
+        failure.model_copy(update={"message": failure.message[:_FEW_WORDS]}) for failure in failures[-_FAILURES_TOLD:]
     )
 
 

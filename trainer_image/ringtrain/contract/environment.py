@@ -70,6 +70,8 @@ class ReplicaEnvironment:
     timeouts: PhaseTimeouts = field(default_factory=PhaseTimeouts)
     max_restarts: int = 10
     """What the job may spend, as commands of torchrun's kind are told."""
+    in_place_restarts: int = 3
+    """How often in a row a rank is started again in its pod, without a round finished in between."""
     grace_seconds: float = 30.0
     """Between SIGTERM and SIGKILL."""
     termination_log: str = "/dev/termination-log"
@@ -104,6 +106,7 @@ class ReplicaEnvironment:
             "DEVICE": self.device,
             "TIMEOUTS": self.timeouts.to_json(),
             "MAX_RESTARTS": str(self.max_restarts),
+            "IN_PLACE_RESTARTS": str(self.in_place_restarts),
             "GRACE_SECONDS": str(self.grace_seconds),
             "TERMINATION_LOG": self.termination_log,
             "CHECKPOINT": self.checkpoint.to_json() if self.checkpoint else "",
@@ -143,6 +146,7 @@ class ReplicaEnvironment:
                 device="cuda" if device == "cuda" else "cpu",
                 timeouts=PhaseTimeouts.model_validate_json(env.get(PREFIX + "TIMEOUTS") or "{}"),
                 max_restarts=int(env.get(PREFIX + "MAX_RESTARTS") or 10),
+                in_place_restarts=int(env.get(PREFIX + "IN_PLACE_RESTARTS") or 3),
                 grace_seconds=float(env.get(PREFIX + "GRACE_SECONDS") or 30.0),
                 termination_log=env.get(PREFIX + "TERMINATION_LOG") or "/dev/termination-log",
                 checkpoint=CheckpointSettings.model_validate_json(checkpoint) if checkpoint else None,

@@ -131,6 +131,20 @@ class Failing(ContractModel):
     round: int | None = None
 
 
+class Restarted(ContractModel):
+    """From the agent: the rank's process ended with `exit_code`, and another takes its place in the same pod. A new
+    coordinator is told again."""
+
+    type: Literal["restarted"] = "restarted"
+    rank: int
+    number: int
+    """Counts such restarts in this pod, from 1."""
+    exit_code: int
+    message: str
+    round: int | None = None
+    """Rounds finished, as far as the agent knows."""
+
+
 class Alive(ContractModel):
     """Agent to coordinator, once a second: this agent runs. Says nothing of its ranks."""
 
@@ -204,7 +218,7 @@ class JobReported(ContractModel):
     report: JobReport
 
 
-Up = Beat | Unstarted | Ready | Broken | ShardsWritten | SaveFailed | Report | Holds | Done | Failing
+Up = Beat | Unstarted | Ready | Broken | ShardsWritten | SaveFailed | Report | Holds | Done | Failing | Restarted
 Down = Start | Enter | Leave | Committed | Stop | Finished | Refused | JobReported
 Message = Hello | Alive | Up | Down
 

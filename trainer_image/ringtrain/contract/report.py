@@ -94,6 +94,8 @@ class RankStatus(ContractModel):
     progress: Progress | None = None
     part: str = ""
     """Of the model, that it holds; empty without a pipeline."""
+    restarts: int = 0
+    """How often its process was started again in this pod."""
 
 
 class CheckpointRecord(ContractModel):
@@ -117,6 +119,22 @@ class Notice(ContractModel):
     warning: bool = True
 
 
+class RankFailure(ContractModel):
+    """A rank that was started again in its pod."""
+
+    time: datetime
+    replica: int
+    epoch: int
+    """Of the pod."""
+    number: int
+    """Counts such restarts in this pod, from 1."""
+    rank: int
+    exit_code: int
+    message: str
+    round: int | None = None
+    """Rounds finished."""
+
+
 class JobReport(ContractModel):
     """The coordinator's view of the whole job."""
 
@@ -133,6 +151,8 @@ class JobReport(ContractModel):
     """Random, new with every coordinator process: (coordinator_id, notice.sequence) is unique."""
     notices: tuple[Notice, ...] = ()
     """The latest 20."""
+    rank_failures: tuple[RankFailure, ...] = ()
+    """The latest 20 of ranks that were started again in pods that are still there."""
 
 
 class AgentStatus(ContractModel):
@@ -161,3 +181,5 @@ class TerminationMessage(ContractModel):
     """The whole job's last, once it is done."""
     last_checkpoint: CheckpointRecord | None = None
     """The whole job's last, once it is done: nobody can be asked any more."""
+    rank_failures: tuple[RankFailure, ...] = ()
+    """The latest 5 of the job's last report, once it is done, in few words."""

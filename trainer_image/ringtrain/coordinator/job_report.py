@@ -17,6 +17,7 @@ def job_report(state: State) -> JobReport:
         finished=state.finished,
         coordinator_id=state.coordinator_id,
         notices=state.notices,
+        rank_failures=state.rank_failures,
     )
 
 

@@ -26,6 +26,7 @@ from ringtrain.contract.messages import (
     Ready,
     Refused,
     Report,
+    Restarted,
     SaveFailed,
     ShardsWritten,
     Start,
@@ -34,6 +35,7 @@ from ringtrain.contract.messages import (
 )
 from ringtrain.coordinator import saves
 from ringtrain.coordinator.notices import noticed
+from ringtrain.coordinator.restarts import is_known, restarted
 from ringtrain.coordinator.state import (
     Action,
     AgentConnected,
@@ -150,8 +152,8 @@ def _received(state: State, connection: int, message: Up, now: datetime) -> Step
             return noticed(state, now, message.reason, f"rank {message.rank}: {message.message}", message.warning), ()
         case Holds():
             return state, ()
-        case Failing():
-            return _failing(state, message, now)
+        case Failing() | Restarted():
+            return _ended(state, replica, message, now)
 
 
 def _beat(state: State, beat: Beat) -> State:
@@ -205,7 +207,12 @@ def _save(state: State, message: ShardsWritten | SaveFailed, now: datetime) -> S
     return saves.written(state, message) if isinstance(message, ShardsWritten) else saves.failed(state, message, now)
 
 
-def _failing(state: State, message: Failing, now: datetime) -> Step:
+def _ended(state: State, replica: int, message: Failing | Restarted, now: datetime) -> Step:
+    if isinstance(message, Restarted):
+        if is_known(state, replica, message):
+            return state, ()
+        reason = f"rank {message.rank} is started again: {message.message}"
+        return leave(restarted(state, replica, message, now), reason)
     if state.generation is None and state.started is None and message.rank not in state.beats:
         # It has no session, and its generation is left already: it fails because others did.
         return state, ()

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from ringtrain.contract.generation import Generation
 from ringtrain.contract.messages import Beat, Down, Hello, ShardFile, Up
-from ringtrain.contract.report import CheckpointRecord, Notice, Progress
+from ringtrain.contract.report import CheckpointRecord, Notice, Progress, RankFailure
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +70,8 @@ class State:
     last_checkpoint: CheckpointRecord | None = None
     notices: tuple[Notice, ...] = ()
     noticed: int = 0
+    rank_failures: tuple[RankFailure, ...] = ()
+    """The latest of those that were started again in their pods."""
 
     @property
     def world_size(self) -> int:

@@ -37,12 +37,12 @@ class StoreProcess:
     async def _run_once(self) -> int:
         command = [sys.executable, "-m", "ringtrain.runtime.store", f"--host={self._bind}", f"--port={self._port}"]
         child = self._children.start(command, os.environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        output = child.process.stdout
-        assert output is not None and child.process.stdin is not None  # noqa: PT018
+        process = child.process
+        assert process is not None and process.stdout is not None and process.stdin is not None  # noqa: PT018
         try:
             reader = asyncio.StreamReader()
             transport, _ = await asyncio.get_running_loop().connect_read_pipe(
-                lambda: asyncio.StreamReaderProtocol(reader), output
+                lambda: asyncio.StreamReaderProtocol(reader), process.stdout
             )
             try:
                 if await reader.readline():
@@ -51,5 +51,5 @@ class StoreProcess:
             finally:
                 transport.close()
         finally:
-            child.process.stdin.close()
+            process.stdin.close()
             child.kill()

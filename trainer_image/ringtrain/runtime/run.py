@@ -20,7 +20,7 @@ from ringtrain.contract.exit_codes import ExitCode
 from ringtrain.contract.generation import Generation
 from ringtrain.contract.messages import Enter
 from ringtrain.contract.phases import Phase
-from ringtrain.runtime import failure
+from ringtrain.runtime import failure, stack
 from ringtrain.runtime.context import Context
 from ringtrain.runtime.errors import BadConfiguration, EndedWithPeer, Interrupted, JobFinished, PeersUnreachable
 from ringtrain.runtime.session import Session
@@ -37,6 +37,7 @@ def run(train_fn: Callable[[Context], None]) -> None:
     raises or the replica is asked to stop. Raises NoSession outside a TrainingJob.
     """
     session = Session.from_environment()
+    stack.tell_when_asked()
     try:
         _train(session, train_fn)
     except Exception as error:
