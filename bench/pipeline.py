@@ -2,6 +2,7 @@
 
     python bench/pipeline.py --quick
     python bench/pipeline.py --tables bubble,speed,memory --cycles 3 --json results.json
+    python bench/pipeline.py --tables limit --cycles 1 --rounds 3
 
 Ranks are processes of this machine, on loopback. A file that is there already is added to: what is in it is not
 measured again.
@@ -12,6 +13,7 @@ import json
 import multiprocessing
 import statistics
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -19,11 +21,17 @@ from typing import Any
 from torch._C._distributed_c10d import TCPStore
 
 from pipeline_rank import Row, measure
+from ringtrain.models import outline
+from ringtrain.parallel.build import cut_model
 
 SLEEP = 0.01
 """Seconds of one sub-layer's forward pass where compute is emulated; its backward pass takes twice that."""
 SCHEDULES = ("GPipe", "1F1B", "Interleaved1F1B")
 _SECONDS = 900.0
+BYTES = 256
+"""Token ids."""
+ROOM, QUICK_ROOM = 1900, 460
+"""MiB that each rank may allocate in table `limit`."""
 
 
 _SLEEPING: dict[str, Any] = {"sleep": SLEEP, "width": 32, "heads": 2, "context_length": 32}
@@ -57,7 +65,22 @@ def memory_rows(quick: bool) -> Iterator[Row]:
             )
 
 
-TABLES = {"bubble": bubble_rows, "speed": speed_rows, "memory": memory_rows}
+def limit_rows(quick: bool) -> Iterator[Row]:
+    size: dict[str, Any] = {"layers": 4 if quick else 32, "width": 1024, "heads": 8, "context_length": 16}
+    for pipeline in (1, 2, 4):
+        # One micro-batch: gradients are summed where they arise, and nothing adds up before.
+        yield Row(
+            table="limit",
+            pipeline=pipeline,
+            microbatches=1,
+            schedule="GPipe",
+            activation_checkpointing=True,
+            room=QUICK_ROOM if quick else ROOM,
+            **size,
+        )
+
+
+TABLES = {"bubble": bubble_rows, "speed": speed_rows, "memory": memory_rows, "limit": limit_rows}
 
 
 def run(row: Row, rounds: int) -> list[dict[str, Any]]:
@@ -79,12 +102,25 @@ def run(row: Row, rounds: int) -> list[dict[str, Any]]:
                 raise SystemExit(f"rank {rank} of {row} says nothing")
             found.append(ours.recv())
         for ours, _ in pipes:
-            ours.send("end")
+            with suppress(BrokenPipeError):
+                ours.send("end")
         return found
     finally:
         for process in processes:
             process.join(10)
             process.kill()
+
+
+def _joined(row: Row, ranks: list[dict[str, Any]]) -> dict[str, Any]:
+    died = [rank["died"] for rank in ranks if "died" in rank]
+    if died:
+        return {"row": asdict(row), "died": died}
+    return {
+        "row": asdict(row),
+        "seconds": [max(values) for values in zip(*(rank["seconds"] for rank in ranks), strict=True)],
+        "peaks": [rank["peak_mebibytes"] for rank in ranks],
+        "parameters": [rank["parameters"] for rank in ranks],
+    }
 
 
 def bubble_table(results: list[dict[str, Any]]) -> Iterator[str]:
@@ -130,6 +166,26 @@ def memory_table(results: list[dict[str, Any]]) -> Iterator[str]:
         )
 
 
+def limit_table(results: list[dict[str, Any]]) -> Iterator[str]:
+    yield "| ranks | states, whole model, MiB | states, largest rank, MiB | limit of each rank, MiB | it trains |"
+    yield "|---|---|---|---|---|"
+    for row, trials in _by_row(results, "limit"):
+        whole, largest = (16 * parameters / 2**20 for parameters in _parameters(row))
+        how = "no, a rank's memory is exhausted"
+        if "peaks" in trials[0]:
+            how = f"yes, peak {' '.join(f'{peak:.0f}' for peak in trials[0]['peaks'])}"
+        elif not any("memory" in text for text in trials[0]["died"]):
+            how = f"no: {trials[0]['died'][0]}"
+        yield f"| {row.pipeline} | {whole:.0f} | {largest:.0f} | {row.room} | {how} |"
+
+
+def _parameters(row: Row) -> tuple[int, int]:
+    """(of the whole model, of the rank that holds most)"""
+    stages = cut_model(row.config, row.parallelism, BYTES)
+    held = [sum(p.numel() for p in outline(row.config.model, BYTES, [stage]).parameters()) for stage in stages]
+    return sum(p.numel() for p in outline(row.config.model, BYTES).parameters()), max(held)
+
+
 def _by_row(results: list[dict[str, Any]], table: str) -> Iterator[tuple[Row, list[dict[str, Any]]]]:
     found: dict[Row, list[dict[str, Any]]] = {}
     for result in results:
@@ -141,7 +197,7 @@ def _by_row(results: list[dict[str, Any]], table: str) -> Iterator[tuple[Row, li
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tables", default=",".join(TABLES))
+    parser.add_argument("--tables", default="bubble,speed,memory", help=", ".join(TABLES))
     parser.add_argument("--cycles", type=int, default=3, help="trials of each row, all rows one after another")
     parser.add_argument("--rounds", type=int, default=6, help="of each trial; the first two are not counted")
     parser.add_argument("--quick", action="store_true", help="under a minute: proves that it runs, decides nothing")
@@ -154,17 +210,11 @@ def main() -> None:
             if sum(Row.from_json(result["row"]) == row for result in results) > cycle:
                 continue
             ranks = run(row, 3 if args.quick else args.rounds)
-            results.append(
-                {
-                    "row": asdict(row),
-                    "seconds": [max(values) for values in zip(*(rank["seconds"] for rank in ranks), strict=True)],
-                    "peaks": [rank["peak_mebibytes"] for rank in ranks],
-                    "parameters": [rank["parameters"] for rank in ranks],
-                }
-            )
+            results.append(_joined(row, ranks))
             if args.json:
                 args.json.write_text(json.dumps(results, indent=1) + "\n")
-    for table, lines in (("bubble", bubble_table), ("speed", speed_table), ("memory", memory_table)):
+    printed = (("bubble", bubble_table), ("speed", speed_table), ("memory", memory_table), ("limit", limit_table))
+    for table, lines in printed:
         if table in tables:
             print("\n".join(lines(results)), end="\n\n")
 

@@ -1,6 +1,8 @@
 """One rank of the pipeline benchmark: a process of its own."""
 
+import importlib
 import os
+import resource
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -52,6 +54,8 @@ class Row:
     width: int = 256
     heads: int = 4
     context_length: int = 128
+    room: int = 0
+    """MiB that a rank may allocate beyond what it has before it builds anything; 0: as it likes."""
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Self:
@@ -99,12 +103,24 @@ def measure(connection: Connection, row: Row, rank: int, port: int, rounds: int)
     """Trains, and sends what it took."""
     prepare(1, torch.device("cpu"))
     before = _mebibytes("VmRSS")
-    model, batch = (_peer if row.peer else _ours)(row, rank, port)
+    if row.room:
+        # What torch imports when it first recomputes activations: a part of its own size.
+        importlib.import_module("torch._dynamo")
+        limit = int((_mebibytes("VmData") + row.room) * 2**20)
+        resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
     seconds = []
-    for _ in range(rounds):
-        began = time.monotonic()
-        batch()
-        seconds.append(time.monotonic() - began)
+    try:
+        model, batch = (_peer if row.peer else _ours)(row, rank, port)
+        for _ in range(rounds):
+            began = time.monotonic()
+            batch()
+            seconds.append(time.monotonic() - began)
+    except (RuntimeError, MemoryError) as error:
+        if not row.room:
+            raise
+        connection.send({"died": str(error).splitlines()[0]})
+        # Its peers end by the loss of its connections.
+        os._exit(1)
     connection.send(
         {
             "seconds": seconds[_UNCOUNTED:] or seconds[-1:],

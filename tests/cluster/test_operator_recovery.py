@@ -60,7 +60,8 @@ def test_a_killed_rank_is_replaced(trial: Trial, in_place: bool) -> None:
     (failure,) = status["failures"]
     assert (failure["reason"], failure["rank"], failure["counted"]) == ("Signal9", 1, True)
     assert failure.get("inPlace", False) is in_place
-    assert names(trial) == {f"{JOB}-0-0", f"{JOB}-1-0" if in_place else f"{JOB}-1-1"}
+    # The pod that failed is kept for its log.
+    assert names(trial) == {f"{JOB}-0-0", f"{JOB}-1-0"} | (set() if in_place else {f"{JOB}-1-1"})
 
 
 def test_the_operator_is_killed_while_a_pod_is_replaced(trial: Trial, tmp_path: Path) -> None:

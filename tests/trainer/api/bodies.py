@@ -208,6 +208,39 @@ def refused(link: Link, rank: int, size: int) -> list[str]:
     return said
 
 
+def thawed(link: Link, rank: int, size: int) -> Any:
+    """A layer that is frozen after wrap() until round 2: (gradients of round 2, what is said of one that was frozen
+    before wrap(), what is said of a layer that is put in place of another)"""
+    ctx = context(link, rank, size, generation="0.0")
+    torch.manual_seed(0)
+    model = ctx.wrap(net())
+    model[0].requires_grad_(False)
+    for round in ctx.rounds(2):
+        model[0].requires_grad_(round == 2)
+        model.zero_grad()
+        error(model, *(share(each, ctx) for each in data(1))).backward()
+    found = gradients(model)
+    ctx.training.close()
+    ctx.group.destroy()
+    said = []
+    for number in (1, 2):
+        ctx = context(link, rank, size, generation=f"{number}.0")
+        own = net()
+        own[0].requires_grad_(number == 2)
+        model = ctx.wrap(own)
+        try:
+            for round in ctx.rounds(3):
+                if round == 2:
+                    model[0].requires_grad_(True)
+                    model[4] = nn.Linear(30, 3)
+                error(model, *data(1)).backward()
+        except BadConfiguration as problem:
+            said.append(f"round {round}: {problem}")
+        ctx.training.close()
+        ctx.group.destroy()
+    return found, said
+
+
 def nested(link: Link, rank: int, size: int) -> str:
     """Reentrant activation checkpointing runs a backward pass inside of another."""
     ctx = context(link, rank, size)

@@ -155,6 +155,8 @@ def refused(link: Link, rank: int, size: int) -> list[str]:
         try:
             what(ctx)
             said.append("not refused")
+        except PeerLost:
+            said.append("PeerLost")
         except (BadConfiguration, ValueError, TypeError) as error:
             said.append(f"{type(error).__name__}: {error}")
         ctx.training.close()
@@ -171,6 +173,24 @@ def refused(link: Link, rank: int, size: int) -> list[str]:
         model.step(*batch(1))
         model.step(*(each[:4] for each in batch(1)))
 
+    def step(ctx: Any, parts: Any, loss: Any = mean_loss) -> None:
+        ctx.pipeline(parts, loss).step(*batch(1))
+
+    def clamped(ctx: Any) -> None:
+        step(ctx, [*layers()[:2], nn.ReLU(inplace=True), *layers()[2:]])
+
+    def other_batches(ctx: Any) -> None:
+        ctx.pipeline(layers(), mean_loss).step(*batch(rank))
+
+    def unfrozen(ctx: Any) -> None:
+        parts = layers()
+        parts[0].requires_grad_(False)
+        parts[-1].requires_grad_(False)
+        model = ctx.pipeline(parts, mean_loss)
+        for round in ctx.rounds(2):
+            model.requires_grad_(round == 2)
+            model.step(*batch(round))
+
     attempt("0.0", {"pipeline": 2}, lambda ctx: ctx.wrap(nn.Linear(2, 2)))
     attempt("0.1", {"pipeline": 2}, lambda ctx: ctx.pipeline(layers()[:1], mean_loss))
     attempt("0.2", {"pipeline": 2}, tied)
@@ -179,4 +199,84 @@ def refused(link: Link, rank: int, size: int) -> list[str]:
     attempt("0.5", {"pipeline": 2, "precision": "fp16"}, lambda ctx: ctx.pipeline(layers(), mean_loss))
     attempt("0.6", {"precision": "bf16"}, lambda ctx: ctx.wrap(nn.Linear(2, 2)))
     attempt("0.7", {"pipeline": 2}, lambda ctx: ctx.checkpoint(scaler=torch.amp.GradScaler("cpu")))
+    attempt("0.8", {}, lambda ctx: ctx.pipeline(iter([]), mean_loss))
+    attempt("0.9", {"pipeline": 2, "boundaries": (2,)}, clamped)
+    attempt("0.10", {"pipeline": 2}, other_batches)
+    attempt("0.11", {"pipeline": 2}, unfrozen)
+    attempt("0.12", {"pipeline": 2}, lambda ctx: ctx.pipeline(layers(), mean_loss) and ctx.weigh(-1))
     return said
+
+
+def refused_by_one(link: Link, rank: int, size: int) -> list[str]:
+    """What becomes of the last rank of a pipeline when its stage, or the loss, raises; the others lose a peer."""
+
+    class Broken(nn.Module):
+        def __init__(self, error: Exception, runs: int, backward: bool) -> None:
+            super().__init__()
+            self.error, self.runs, self.backward = error, runs, backward
+
+        def fail(self, *_: Any) -> None:
+            self.runs -= 1
+            if self.runs == 0:
+                raise self.error
+
+        def forward(self, x: Tensor) -> Tensor:
+            if self.backward and x.requires_grad:
+                x = x.clone()
+                x.register_hook(self.fail)  # type: ignore[no-untyped-call]
+            elif not self.backward:
+                self.fail()
+            return x
+
+    cases: list[tuple[list[nn.Module], Any]] = [
+        ([Broken(KeyError("mine"), 3, backward=False)], mean_loss),
+        ([Broken(MemoryError("no more"), 3, backward=True)], mean_loss),
+        ([], lambda outputs, targets: mean_loss(outputs, targets).detach()),
+        ([], lambda outputs, _: outputs.sum(dim=(1, 2))),
+    ]
+    said = []
+    for number, (more, loss) in enumerate(cases):
+        ctx = context(link, rank, size, generation=f"{number}.0", parallelism={"pipeline": size})
+        model = ctx.pipeline([*layers(), *more], loss)
+        for _ in ctx.rounds(1):
+            try:
+                model.step(*batch(1))
+            except Exception as error:
+                said.append(f"{type(error).__name__}: {error}" if rank == size - 1 else type(error).__name__)
+                break
+        ctx.training.close()
+        ctx.group.destroy()
+    return said
+
+
+def odd_all(link: Link, rank: int, size: int) -> list[dict[str, Any]]:
+    """Models of which a stage has nothing to train, or no parameters."""
+    results = []
+    for number in range(3):
+        torch.manual_seed(5)
+        parts: list[nn.Module] = [nn.Linear(WIDTH, WIDTH) for _ in range(4)]
+        match number:
+            case 0:
+                nn.ModuleList(parts[:2]).requires_grad_(False)
+            case 1:
+                nn.ModuleList(parts[2:]).requires_grad_(False)
+            case 2:
+                parts[2:] = [nn.Tanh(), nn.Tanh()]
+        layout = {"pipeline": size, "boundaries": (2,)} if size > 1 else {}
+        ctx = context(link, rank, size, generation=f"{number}.0", parallelism=layout)
+        model = ctx.pipeline(parts, functional.mse_loss)
+        norms = []
+        for round in ctx.rounds(2):
+            generator = torch.Generator().manual_seed(round)
+            x, y = torch.randn(2, BATCH, WIDTH, generator=generator)
+            model.zero_grad()
+            model.step(x, y)
+            norms.append(model.clip_gradients(0.1))
+            with torch.no_grad():
+                for parameter in model.parameters():
+                    if parameter.grad is not None:
+                        parameter.sub_(parameter.grad)
+        results.append({"norms": norms, "model": {n: t.numpy().copy() for n, t in model.state_dict().items()}})
+        ctx.training.close()
+        ctx.group.destroy()
+    return results

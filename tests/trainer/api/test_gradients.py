@@ -109,6 +109,14 @@ def test_what_can_never_work_is_refused() -> None:
             ]
 
 
+def test_what_is_not_summed_never_gets_gradients() -> None:
+    with Ranks() as ranks:
+        for found, (frozen, replaced) in ranks.run(2, bodies.thawed):
+            close(found, alone(1))
+            assert frozen.startswith("round 2: parameter 0.weight gets gradients, but was not there or was frozen when")
+            assert replaced.startswith("round 2: parameter 4.weight gets gradients, but was not there or was frozen")
+
+
 def test_nested_backward_passes_are_refused() -> None:
     with Ranks() as ranks:
         for said in ranks.run(2, bodies.nested):

@@ -163,3 +163,19 @@ def test_what_cannot_be_dealt_out_is_refused() -> None:
         loader(Numbers(0), 2)
     with pytest.raises(DataError, match="batch_size is 0"):
         loader(Numbers(2), 0)
+
+
+def test_ranks_of_a_pipeline_draw_the_same_whatever_their_own_generators() -> None:
+    first, second = (loader(Drawn(20), 4, alike=True) for _ in range(2))
+    for _ in range(8):
+        torch.manual_seed(1)
+        random.seed(1)
+        one = next(first)
+        assert (torch.rand(1).item(), random.random()) == (
+            torch.rand(1, generator=torch.Generator().manual_seed(1)).item(),
+            random.Random(1).random(),
+        )
+        torch.rand(5)
+        random.random()
+        other = next(second)
+        assert all(torch.equal(a, b) for a, b in zip(one, other, strict=True))

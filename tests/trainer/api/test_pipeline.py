@@ -31,6 +31,11 @@ SETTINGS = {
 }
 EXACT = [name for name in SETTINGS if name not in ("alone", "bf16", "compressed")]
 
+INPLACE = (
+    "BadConfiguration: layer 2 changes its input in place, and it is the first of a stage, whose input is needed as it "
+    "was: build it with inplace=False, or cut elsewhere by boundaries"
+)
+
 Results = dict[str, list[dict[str, Any]]]
 
 
@@ -110,14 +115,14 @@ def test_a_lost_stage_holds_nobody(lost: int, fault: signal.Signals) -> None:
 
 def test_what_can_never_work_is_refused() -> None:
     with Ranks() as ranks:
-        for said in ranks.run(2, bodies.refused):
+        for rank, said in enumerate(ranks.run(2, bodies.refused)):
             assert said == [
                 "BadConfiguration: spec.parallelism.pipeline is 2, and wrap() takes a whole model: give its layers to "
                 "context.pipeline(), or set pipeline 1",
-                "BadConfiguration: 2 stages for 1 sub-layers: every stage needs one",
+                "BadConfiguration: spec.parallelism asks for 2 stages, and there are 1 layers: every stage needs one",
                 "BadConfiguration: parameters 0.weight and 6.weight are one, and lie in two stages: untie them, or "
                 "move both into one stage by boundaries",
-                "BadConfiguration: batch.perRank 1 cannot be cut for schedule 1F1B: it needs at least as many parts as "
+                "BadConfiguration: a batch of 1 cannot be cut for schedule 1F1B: it needs at least as many parts as "
                 "pipeline, 2. A multiple of 2 sequences can",
                 "ValueError: a batch of shape (4, 6), torch.int64, but the pipeline's are (8, 6), torch.int64: what "
                 "goes through a pipeline never changes its shape",
@@ -128,4 +133,41 @@ def test_what_can_never_work_is_refused() -> None:
                 "context.pipeline()",
                 "BadConfiguration: a GradScaler sees only the overflow of this rank's layers: set "
                 "spec.parallelism.precision bf16 in its place, or pipeline 1",
+                "BadConfiguration: context.pipeline() was given no layers",
+                *(["PeerLost", INPLACE][rank : rank + 1]),
+                "BadConfiguration: the ranks of a pipeline have other batches: take them from context.loader(), or "
+                "from a sampler that counts pipelines, not ranks (context.group.mesh.data of them, this one's number "
+                "is context.group.mesh.place(context.rank)[0])",
+                f"BadConfiguration: parameter {['0.weight', '6.weight'][rank]} gets gradients, but was not there or "
+                "was frozen when wrap() or pipeline() was called, so every rank would move it by its own: what is to "
+                "train at any time gets gradients then, and may be frozen by requires_grad_(False) after",
+                "ValueError: context.weigh(-1.0): a weight is a number from 0 up, such as of tokens",
             ]
+
+
+def test_what_a_stage_raises_comes_out_of_the_step() -> None:
+    """Not torch's RuntimeError around it: exit codes and messages are made of it."""
+    with Ranks() as ranks:
+        others, last = ranks.run(2, bodies.refused_by_one)
+    assert others == ["PeerLost"] * 4
+    assert last == [
+        "KeyError: 'mine'",
+        "MemoryError: no more",
+        "BadConfiguration: loss() gives a number without a gradient: is something detached, or all of it frozen?",
+        "BadConfiguration: loss() gives a tensor of shape [1]: it gives one number",
+    ]
+
+
+def test_a_stage_may_have_nothing_to_train() -> None:
+    with Ranks() as ranks:
+        (alone,) = ranks.run(1, bodies.odd_all)
+    with Ranks() as ranks:
+        reports = ranks.run(2, bodies.odd_all)
+    for number, expected in enumerate(alone):
+        found = [report[number] for report in reports]
+        for report in found:
+            np.testing.assert_allclose(report["norms"], expected["norms"], rtol=1e-5)
+        whole = merged(found)
+        assert whole.keys() == expected["model"].keys()
+        for name, value in expected["model"].items():
+            np.testing.assert_allclose(whole[name], value, atol=1e-6, err_msg=f"{number} {name}")

@@ -18,7 +18,6 @@ from ringtrain.comm.group import Group
 from ringtrain.contract.mesh import Mesh
 
 _SECONDS = 120.0
-"""For any single answer of a rank."""
 
 
 class Left(Exception):
@@ -96,7 +95,9 @@ def _serve(link: Link, rank: int) -> None:
 class Ranks:
     """Owns the processes and the store; ends them all on leaving."""
 
-    def __init__(self) -> None:
+    def __init__(self, patience: float = _SECONDS) -> None:
+        """`patience` is in seconds, for any single answer of a rank."""
+        self._patience = patience
         self._context = multiprocessing.get_context("forkserver")
         self._context.set_forkserver_preload(_PRELOADED)
         self._store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
@@ -119,7 +120,7 @@ class Ranks:
     def hear(self, rank: int) -> Any:
         """The rank's next word. Fails when it ends or stays silent."""
         process, connection = self._processes[rank]
-        assert connection.poll(_SECONDS), f"rank {rank} says nothing"
+        assert connection.poll(self._patience), f"rank {rank} says nothing"
         try:
             return connection.recv()
         except EOFError:

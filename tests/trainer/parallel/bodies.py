@@ -106,6 +106,12 @@ def train(link: Link, rank: int, size: int, setting: Setting, generation: str) -
     return result
 
 
+def train_compiled(link: Link, rank: int, size: int, setting: Setting) -> tuple[int, dict[str, Any]]:
+    """(graphs that were compiled, `train` of the setting)"""
+    (result,) = train_all(link, rank, size, [setting])
+    return int(torch._dynamo.utils.counters["stats"]["unique_graphs"]), result
+
+
 def held_bytes(trainer: Trainer) -> int:
     """Of parameters and moments on this rank."""
     replicated = trainer.state().replicated

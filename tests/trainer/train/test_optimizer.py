@@ -1,6 +1,9 @@
+from typing import Any
+
 import pytest
 import torch
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from ringtrain.contract.trainer_config import ModelConfig, OptimizerConfig
 from ringtrain.models import build_model
@@ -51,6 +54,29 @@ def test_goes_on_from_its_state_bit_for_bit() -> None:
         fill_gradients(model, 2)
         stepping.step(0.1)
     assert all(map(torch.equal, unbroken.parameters(), resumed.parameters()))
+
+
+class Largest(TorchDispatchMode):
+    """The most values that one operation made anew."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.values = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        made = func(*args, **(kwargs or {}))
+        if isinstance(made, list | tuple):
+            self.values = max(self.values, sum(tensor.numel() for tensor in made))
+        return made
+
+
+def test_an_update_makes_little_besides_the_state() -> None:
+    model = nn.ModuleList([nn.Linear(1024, 1024) for _ in range(12)])
+    fill_gradients(model, 1)
+    optimizer = AdamW(model, CONFIG)
+    with Largest() as largest:
+        optimizer.step(0.1)
+    assert 0 < largest.values < 5 * 2**20
 
 
 def test_a_state_without_a_parameter_is_refused() -> None:

@@ -1,11 +1,17 @@
 """A model whose backward passes end with the mean of its gradients over all ranks."""
 
+from collections.abc import Set
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from ringtrain.comm.reducer import Reducer
+
+
+def unsummed(model: nn.Module, summed: Set[nn.Parameter]) -> str | None:
+    """The name of a parameter that gets gradients, and is not among those that are summed; None when there is none."""
+    return next((name for name, p in model.named_parameters() if p.requires_grad and p not in summed), None)
 
 
 class MeanGradients:
@@ -22,9 +28,10 @@ class MeanGradients:
         self._queued = False
         self._finished_pass = -1
         self._weight: float | None = None
-        parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        self._model = model
+        self._summed = frozenset(parameter for parameter in model.parameters() if parameter.requires_grad)
         # After the reducer's own hooks: those of one parameter run in the order in which they were registered.
-        self._hooks = [p.register_post_accumulate_grad_hook(self._arrived) for p in parameters]  # type: ignore[no-untyped-call]
+        self._hooks = [p.register_post_accumulate_grad_hook(self._arrived) for p in self._summed]  # type: ignore[no-untyped-call]
 
     def begin_round(self, round: int) -> None:
         """Before the first backward pass of `round`."""
@@ -34,6 +41,10 @@ class MeanGradients:
     def weigh(self, weight: float) -> None:
         """What this rank's gradients count for at the end of the next backward pass that sends them."""
         self._weight = weight
+
+    def unsummed(self) -> str | None:
+        """The name of a parameter that gets gradients of this rank alone, if there is one."""
+        return unsummed(self._model, self._summed)
 
     def close(self) -> None:
         for hook in self._hooks:

@@ -1,6 +1,7 @@
 """An endless, resumable stream of batches of any map-style dataset."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from typing import Any, Self
 
 import torch
@@ -32,8 +33,10 @@ class Loader(Iterator[Any]):
         workers: int = 0,
         collate: Callable[[list[Any]], Any] | None = None,
         worker_started: Callable[[int], None] | None = None,
+        alike: bool = False,
     ) -> None:
-        """`rank` and `world_size` count data-parallel ranks. Raises DataError for what cannot be dealt out."""
+        """`rank` and `world_size` count data-parallel ranks; `alike` says that there are several of one number, which
+        get the same batches. Raises DataError for what cannot be dealt out."""
         if batch_size < 1:
             raise DataError(f"batch_size is {batch_size}: expected at least 1")
         try:
@@ -49,6 +52,7 @@ class Loader(Iterator[Any]):
         self._order = {"samples": self._samples, "shuffle": shuffle, "seed": seed}
         self._position = 0
         self._batches: Iterator[Any] | None = None
+        self._alike = alike
 
         def draws() -> Iterator[list[Draw]]:
             sampler = Sampler(self._samples, seed, shuffle)
@@ -58,7 +62,7 @@ class Loader(Iterator[Any]):
                 position += self._consumed
 
         self._loader: DataLoader[Any] = DataLoader(
-            _Drawn(dataset, seed),
+            _Drawn(dataset, seed, alike),
             batch_sampler=_Endless(draws),
             num_workers=workers,
             collate_fn=collate,
@@ -80,7 +84,8 @@ class Loader(Iterator[Any]):
     def __next__(self) -> Any:
         if self._batches is None:
             self._batches = iter(self._loader)
-        batch = next(self._batches)
+        with _kept_generators() if self._alike else nullcontext():
+            batch = next(self._batches)
         # Not when the batch is drawn: what workers have prefetched is not consumed.
         self._position += self._consumed
         return _moved(batch, self._device)
@@ -117,9 +122,10 @@ class _Endless(Iterable[list[Draw]]):
 class _Drawn(Dataset[Any]):
     """The dataset, asked for the samples of draws."""
 
-    def __init__(self, dataset: Dataset[Any], seed: int) -> None:
+    def __init__(self, dataset: Dataset[Any], seed: int, alike: bool) -> None:
         self._dataset = dataset
         self._seed = seed
+        self._alike = alike
 
     def __getitems__(self, draws: list[Draw]) -> Any:
         self._seed_worker(draws[0])
@@ -134,9 +140,19 @@ class _Drawn(Dataset[Any]):
 
     def _seed_worker(self, draw: Draw) -> None:
         """By the place in the global order: augmentations are repeatable, whichever worker of whichever rank makes
-        them. Without workers they draw from the rank's generators, which are in its checkpoints."""
-        if get_worker_info() is not None:
+        them. Without workers they draw from the rank's generators, which are in its checkpoints, unless other ranks
+        have to draw the same."""
+        if self._alike or get_worker_info() is not None:
             randomness.seed(self._seed, draw.position)
+
+
+@contextmanager
+def _kept_generators() -> Iterator[None]:
+    before = randomness.capture()
+    try:
+        yield
+    finally:
+        randomness.restore(before)
 
 
 def _moved(batch: Any, device: torch.device) -> Any:

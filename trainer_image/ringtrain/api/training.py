@@ -1,6 +1,7 @@
 """One generation of training code of your own: what `ringtrain.Context` offers, and in which order."""
 
-from collections.abc import Callable, Iterator, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -20,6 +21,7 @@ from ringtrain.comm.reducer import Reducer
 from ringtrain.comm.replicate import replicate
 from ringtrain.contract.phases import Phase
 from ringtrain.contract.report import Progress
+from ringtrain.parallel.compiler import require_compiler
 from ringtrain.runtime.errors import BadConfiguration
 from ringtrain.runtime.output import say
 
@@ -70,7 +72,7 @@ class Training:
         self._model = MeanGradients(model, reducer)
         return model
 
-    def pipeline(self, layers: Sequence[nn.Module], loss: Callable[[Tensor, Tensor], Tensor]) -> "Pipeline":
+    def pipeline(self, layers: Iterable[nn.Module], loss: Callable[[Tensor, Tensor], Tensor]) -> "Pipeline":
         # It imports torch's pipelines, and these the compiler, which others should not wait for.
         from ringtrain.api.pipeline import Pipeline
 
@@ -82,6 +84,10 @@ class Training:
             raise BadConfiguration(
                 "spec.parallelism.precision fp16 scales losses, which only the built-in trainer does: set bf16"
             )
+        layers = list(layers)
+        if not layers:
+            raise BadConfiguration("context.pipeline() was given no layers")
+        require_compiler(environment.parallelism, self._context.device)
         whole = nn.ModuleList(layers)
         self._replicate(whole.state_dict(keep_vars=True), whole.buffers())
         with _refusing():
@@ -93,6 +99,9 @@ class Training:
         return self._averaged("accumulate").reducer.accumulate()
 
     def weigh(self, weight: float) -> None:
+        weight = float(weight)
+        if not 0 <= weight < math.inf:
+            raise ValueError(f"context.weigh({weight}): a weight is a number from 0 up, such as of tokens")
         self._averaged("weigh").weigh(weight)
 
     def loader(
@@ -118,6 +127,7 @@ class Training:
                 collate=collate,
                 # A worker that outlives its rank for a moment must not hold the rank's line to the agent open.
                 worker_started=lambda _: self._context.session.close(),
+                alike=mesh.pipeline > 1,
             )
         )
         return self._loaders[-1]
@@ -200,6 +210,7 @@ class Training:
                 f"round {round} ended without the mean of gradients: every rank makes a backward pass outside of "
                 "context.accumulate() in every round, or the others wait for it"
             )
+        self._refuse_unsummed()
         self._rescale_residuals()
         codec = self._model.reducer.codec if self._model is not None else None
         checkpoints = self._checkpoints
@@ -211,6 +222,15 @@ class Training:
         self._context.beat(Phase.TRAINING, progress)
         if checkpoints is not None:
             checkpoints.end_round(round, self._reporter.loss, votes)
+
+    def _refuse_unsummed(self) -> None:
+        name = self._model.unsummed() if self._model is not None else None
+        if name is not None:
+            raise BadConfiguration(
+                f"parameter {name} gets gradients, but was not there or was frozen when wrap() or pipeline() was "
+                "called, so every rank would move it by its own: what is to train at any time gets gradients then, and "
+                "may be frozen by requires_grad_(False) after"
+            )
 
     def _rescale_residuals(self) -> None:
         """What encoding lost is as large as the gradients were: it follows their scale."""

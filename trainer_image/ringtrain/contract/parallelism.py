@@ -89,8 +89,8 @@ class ParallelismConfig(ContractModel):
             f"{world} ranks, and divide procsPerReplica or be a multiple of it. {', '.join(map(str, near))} would fit"
         )
 
-    def microbatches_of(self, batch: int) -> int:
-        """Into how many parts a pipeline cuts a batch of so many sequences.
+    def microbatches_of(self, batch: int, named: str = "batch.perRank") -> int:
+        """Into how many parts a pipeline cuts a batch of so many sequences, which messages call `named`.
 
         Raises ValueError, with what to do, when `microbatches` does not divide it or does not suit the schedule.
         """
@@ -102,11 +102,11 @@ class ParallelismConfig(ContractModel):
             count = max((n for n in range(1, most + 1) if batch % n == 0 and self._suits(n)), default=0)
             if not count:
                 raise ValueError(
-                    f"batch.perRank {batch} cannot be cut for schedule {self.schedule}: {self._wanted()}. A multiple "
+                    f"{named} {batch} cannot be cut for schedule {self.schedule}: {self._wanted()}. A multiple "
                     f"of {self.pipeline} sequences can"
                 )
         if batch % count:
-            raise ValueError(f"microbatches {count} does not divide batch.perRank {batch}: change one of them")
+            raise ValueError(f"microbatches {count} does not divide {named} {batch}: change one of them")
         if not self._suits(count):
             raise ValueError(f"microbatches {count} does not suit schedule {self.schedule}: {self._wanted()}")
         return count

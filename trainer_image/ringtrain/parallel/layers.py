@@ -13,6 +13,7 @@ from ringtrain.models.stage import Stage, cut
 from ringtrain.parallel.partition import boundaries
 from ringtrain.parallel.passes import Precision
 from ringtrain.parallel.schedule import Piece
+from ringtrain.runtime.errors import BadConfiguration
 
 
 def cut_layers(layers: Sequence[nn.Module], parallelism: ParallelismConfig) -> tuple[Stage, ...]:
@@ -21,6 +22,11 @@ def cut_layers(layers: Sequence[nn.Module], parallelism: ParallelismConfig) -> t
     Raises ValueError when a stage would have no layer, or when two stages share a parameter.
     """
     cuts = parallelism.boundaries
+    if parallelism.stages > len(layers):
+        raise ValueError(
+            f"spec.parallelism asks for {parallelism.stages} stages, and there are {len(layers)} layers: every stage "
+            "needs one"
+        )
     if cuts is None:
         sizes = [sum(parameter.numel() for parameter in layer.parameters()) for layer in layers]
         cuts = boundaries([Cost(size, size) for size in sizes], parallelism.stages)
@@ -58,7 +64,8 @@ class StageOfLayers(nn.Module):
 def pieces(modules: Mapping[Stage, nn.Module], count: int, example: Tensor, group: Group) -> list[Piece]:
     """`modules` are this rank's stages of `count`. Every stage is tried once, on `example`, a micro-batch, or on zeros.
 
-    All ranks do it together. Raises TypeError for a stage that does not give one floating-point tensor.
+    All ranks do it together. Raises BadConfiguration for a stage that does not give one floating-point tensor, or that
+    changes what it is given.
     """
     found = []
     takes = _like(list(example.shape), example.dtype)
@@ -80,13 +87,19 @@ def pieces(modules: Mapping[Stage, nn.Module], count: int, example: Tensor, grou
 def _try(stage: Stage, module: nn.Module, x: Tensor) -> tuple[list[int], str]:
     """(shape, dtype) of what the stage gives. Neither random generators nor buffers change."""
     buffers = [(buffer, buffer.clone()) for buffer in module.buffers()]
+    unchanged = x._version
     with torch.random.fork_rng([x.device] if x.is_cuda else []):
         y = module(x)
+    if x._version != unchanged:
+        raise BadConfiguration(
+            f"layer {stage.begin} changes its input in place, and it is the first of a stage, whose input is needed as "
+            "it was: build it with inplace=False, or cut elsewhere by boundaries"
+        )
     for buffer, before in buffers:
         buffer.copy_(before)
     if not isinstance(y, Tensor) or not y.is_floating_point():
         given = str(y.dtype) if isinstance(y, Tensor) else type(y).__name__
-        raise TypeError(
+        raise BadConfiguration(
             f"layers {stage.begin}-{stage.end - 1} give a {given}: each layer takes one tensor, and gives one of "
             "floating-point numbers"
         )

@@ -1,6 +1,7 @@
 """Torch's pipeline schedules over one rank's stages, whatever these are made of."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -14,6 +15,7 @@ from ringtrain.models.stage import Stage
 
 Loss: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 """(outputs, targets) of a micro-batch -> a scalar."""
+_WRAPPERS = ("failed to run forward:", "Failed to run stage backward:")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +63,26 @@ class Schedule:
         """
         run = self._schedule.step if backward else self._schedule.eval
         losses: list[Tensor] = []
-        run(
-            *((inputs,) if self._first else ()),
-            target=targets if self._last else None,
-            losses=losses if self._last else None,
-            return_outputs=False,
-        )
+        with _plain_errors():
+            run(
+                *((inputs,) if self._first else ()),
+                target=targets if self._last else None,
+                losses=losses if self._last else None,
+                return_outputs=False,
+            )
         return losses
+
+
+@contextmanager
+def _plain_errors() -> Iterator[None]:
+    """What a stage raises, as it raised it: torch's pipelines put a RuntimeError of their own around it, which tells
+    neither its text nor, by its type, whether memory was exhausted or a peer was lost."""
+    try:
+        yield
+    except RuntimeError as error:
+        if isinstance(error.__cause__, Exception) and any(text in str(error) for text in _WRAPPERS):
+            raise error.__cause__ from None
+        raise
 
 
 def _schedule(

@@ -1,6 +1,6 @@
 """What training code is given in each generation."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -61,7 +61,7 @@ class Context:
         of all ranks' gradients in `p.grad`. Once in a generation."""
         return self.training.wrap(model)
 
-    def pipeline(self, layers: Sequence[nn.Module], loss: Callable[[Tensor, Tensor], Tensor]) -> "Pipeline":
+    def pipeline(self, layers: Iterable[nn.Module], loss: Callable[[Tensor, Tensor], Tensor]) -> "Pipeline":
         """In place of `wrap`: this rank's part of a model that is given as layers, applied one after another, each of
         which takes one tensor and gives one. `loss(outputs, targets)` is a mean, or a sum with `weigh`.
 

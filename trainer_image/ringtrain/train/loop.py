@@ -14,6 +14,7 @@ from ringtrain.data.corpus import Corpus, load_corpus
 from ringtrain.models.costs import sublayer_costs
 from ringtrain.models.stage import of_rank
 from ringtrain.parallel.build import cut_model
+from ringtrain.parallel.compiler import require_compiler
 from ringtrain.parallel.describe import stage_texts
 from ringtrain.runtime.context import Context
 from ringtrain.runtime.errors import BadConfiguration
@@ -37,6 +38,7 @@ def train(context: Context) -> None:
         )
     prepare(config.threads, context.device)
     environment = context.environment
+    require_compiler(environment.parallelism, context.device)
     corpora = _corpora(context, config)
     trainer = Trainer(config, environment.parallelism, environment.communication, corpora.training, context.group)
     try:
@@ -147,6 +149,9 @@ def _train_rounds(
         finished = trainer.finish_round(saver.votes() if saver is not None else Votes())
         communication = totals.add(trainer.codec, finished.traffic)
         if evaluation is not None and (trainer.round % evaluation.every == 0 or trainer.round == config.rounds):
+            if held_out_loss is None and context.environment.parallelism.compile:
+                # Forward passes alone are compiled anew.
+                context.beat(Phase.COMPILING)
             held_out_loss = trainer.evaluate(evaluation)
             say(context.rank, f"round {trainer.round}/{config.rounds} evaluation loss {held_out_loss:.3f}")
         progress = _progress(config, finished, held_out_loss, communication)

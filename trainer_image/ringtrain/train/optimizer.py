@@ -5,6 +5,7 @@ recovers), and keys its state by position, which means nothing in another model 
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,8 @@ from ringtrain.comm.local import local
 from ringtrain.contract.trainer_config import OptimizerConfig
 
 _EPSILON = 1e-8
+_PORTION = 2**22
+"""Values that are updated at once, or one parameter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +49,21 @@ class AdamW:
         matrices = [name for name, p in self._parameters.items() if p.dim() >= 2]
         vectors = [name for name, p in self._parameters.items() if p.dim() < 2]
         for names, decay in ((matrices, self._config.weight_decay), (vectors, 0.0)):
-            if names:
-                self._update(names, rate, decay)
+            for some in self._portions(names):
+                self._update(some, rate, decay)
+
+    def _portions(self, names: list[str]) -> Iterator[list[str]]:
+        """So that what an update makes besides the state is small, however large the model."""
+        some: list[str] = []
+        values = 0
+        for name in names:
+            some.append(name)
+            values += self._moments[name].first.numel()
+            if values >= _PORTION:
+                yield some
+                some, values = [], 0
+        if some:
+            yield some
 
     def _update(self, names: list[str], rate: float, decay: float) -> None:
         beta1, beta2 = self._config.beta1, self._config.beta2

@@ -118,7 +118,9 @@ class Trainer:
         for name in self._part.shared:
             with self._meter.exposed():
                 sum_with_other_end(gradients[name], self._group)
-        norm = clip(gradients, self._part.copies, self._config.optimizer.gradient_clip, self._part.peers)
+        norm = clip(
+            gradients, self._part.copies, self._config.optimizer.gradient_clip, self._part.peers, self._group.device
+        )
         skipped = not self._scale_fits(norm)
         if not skipped:
             self._optimizer.step(learning_rate(self._config.optimizer, self.round + 1, self._config.rounds))
