@@ -11,7 +11,7 @@ from ringtrain.agent.link import Link
 from ringtrain.connection import Connection
 from ringtrain.contract.messages import MAXIMUM_LINE, Alive, Done, Down, Finished, Hello, Message, Report
 
-HELLO = Hello(job="job", replica=0, epoch=0, ranks=(0,), known_epoch=0)
+HELLO = Hello(job="job", replica=0, epoch=0, ranks=(0,))
 
 
 class Coordinator:
@@ -86,9 +86,11 @@ def test_it_opens_with_hello_stays_alive_and_passes_messages_both_ways() -> None
         async with running(ends):
             connection = await coordinator.arrivals.get()
             assert [await connection.receive(), await connection.receive()] == [HELLO, Alive()]
+            # The kernel connects with a coordinator that hangs, too.
+            assert (ends.link.connected, ends.link.answered) == (True, False)
             connection.send(Finished())
             assert await ends.received.get() == Finished()
-            assert ends.link.connected
+            assert (ends.link.connected, ends.link.answered) == (True, True)
             assert ends.link.send(Done(rank=0, round=2))
             assert await heard(connection) == Done(rank=0, round=2)
             connection.abort()

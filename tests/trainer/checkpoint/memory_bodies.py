@@ -32,11 +32,13 @@ def save_and_load(
     replicate: Replicate,
     readers: Mesh,
     torn: Sequence[int] = (),
+    every: int = 1000,
+    memory_every: int = 1,
 ) -> dict[str, Any]:
     """Each rank takes snapshots of its `rounds`, one machine each; memories of `lost` ranks are lost; and what all
     ranks, or those of `readers`, go back to. `torn` ranks find a file of their newest snapshot cut off."""
     tiers = new_tiers()
-    settings = CheckpointSettings(directory=str(root), every=1000, replicate=replicate)
+    settings = CheckpointSettings(directory=str(root), every=every, memory_every=memory_every, replicate=replicate)
     group = link.form(rank, size)
     with open_session(rank, size, str(GENERATION)) as (session, _):
         saver = Saver(settings, tiers, session, GENERATION, group)
@@ -59,6 +61,7 @@ def save_and_load(
     result: dict[str, Any] = {"held": held, "round": None}
     if rank < readers.size:
         result |= _load(link, rank, readers, root, tiers)
+        result["kept"] = sorted(name_of(manifest).round for manifest, _ in tiers.memory.held())
     return result
 
 

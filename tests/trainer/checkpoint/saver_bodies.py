@@ -163,8 +163,52 @@ def never_answered(link: Link, _rank: int, _size: int, root: Path) -> Any:
         one.hear(ShardsWritten)
         one.clock.now = 1e6
         failed = one.hear(SaveFailed) if one.saver.totals.failed else None
+        return failed.reason if failed else "", one.saver.votes().writing
+
+
+def committed_late(link: Link, _rank: int, _size: int, root: Path, error: str) -> Any:
+    """The files of a save that took too long: before the coordinator tells of it, and after."""
+
+    def files() -> list[str]:
+        return sorted(path.name for path in root.rglob("*.safetensors"))
+
+    with scene(link, root) as one:
+        one.end_round(5)
+        one.hear(ShardsWritten)
+        one.clock.now = 1e6
         one.until(lambda: not one.saver.votes().writing)
-        return failed.reason if failed else "", list(root.iterdir())
+        before = files()
+        one.answer(5, error)
+        one.session.poll()
+        if error:
+            one.until(lambda: not (one.saver.votes().writing or files()))
+        else:
+            one.until(lambda: not one.saver.votes().writing)
+        return len(before), len(files())
+
+
+def remember_while_writing(link: Link, _rank: int, _size: int, root: Path, writes: bool) -> Any:
+    """Rounds in memory while this rank still writes round 5, or others do."""
+    tiers = new_tiers()
+    released = threading.Event()
+
+    def hold() -> None:
+        assert released.wait(PATIENCE)
+
+    with scene(link, root, tiers) as one:
+        if writes:
+            tiers.worker.submit(hold)
+        one.end_round(5, Votes())
+        if not writes:
+            one.hear(ShardsWritten)
+            one.until(lambda: not tiers.worker.busy)
+        found = []
+        for round in (6, 7):
+            one.end_round(round, Votes(writing=True))
+            found.append(one.rounds)
+        released.set()
+        one.end_round(8, Votes())
+        return [*found, one.rounds[-1]]
 
 
 def hanging_volume(link: Link, _rank: int, _size: int, root: Path) -> Any:

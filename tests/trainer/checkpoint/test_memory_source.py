@@ -33,8 +33,10 @@ def go(
     replicate: Replicate = "Auto",
     readers: Mesh = MESH,
     torn: Sequence[int] = (),
+    every: int = 1000,
+    memory_every: int = 1,
 ) -> list[dict[str, Any]]:
-    return crew.run(SIZE, bodies.save_and_load, root, rounds, lost, replicate, readers, torn)
+    return crew.run(SIZE, bodies.save_and_load, root, rounds, lost, replicate, readers, torn, every, memory_every)
 
 
 def assert_restored(results: Sequence[dict[str, Any]], round: int) -> None:
@@ -53,6 +55,20 @@ def test_the_newest_snapshot_of_all_is_gone_back_to(crew: Crew, tmp_path: Path) 
 
 def test_a_rank_that_had_no_time_for_the_last_one_sends_all_to_the_one_before(crew: Crew, tmp_path: Path) -> None:
     assert_restored(go(crew, tmp_path, [[1, 2, 3], [1, 2], [1, 2, 3]]), 2)
+
+
+def test_what_is_newer_than_that_is_written_next(crew: Crew, tmp_path: Path) -> None:
+    """Else the one before would be, and a rank that had no time for it again would leave none that all hold."""
+    results = go(crew, tmp_path, [[1, 2, 3], [1, 2], [1, 2, 3]])
+    assert [result["kept"] for result in results] == [[2], [1, 2], [2]]
+    results = go(crew, tmp_path, SAME, lost=[1])
+    assert [(result["round"], result["kept"]) for result in results] == [(None, [])] * SIZE
+
+
+def test_what_goes_to_the_volume_is_copied_too(crew: Crew, tmp_path: Path) -> None:
+    """Else it would take the place of a snapshot that was, and the next copy would be the only one."""
+    results = go(crew, tmp_path, SAME, lost=[1], replicate="Always", every=3, memory_every=2)
+    assert_restored(results, 3)
 
 
 def test_the_volume_is_gone_back_to_when_a_machine_was_lost(crew: Crew, tmp_path: Path) -> None:

@@ -73,9 +73,21 @@ def test_what_the_coordinator_gave_up_is_removed(crew: Crew, tmp_path: Path) -> 
 
 
 def test_a_commit_that_never_comes_is_given_up(crew: Crew, tmp_path: Path) -> None:
-    reason, left = one(crew, bodies.never_answered, tmp_path)
+    reason, writing = one(crew, bodies.never_answered, tmp_path)
     assert reason.startswith("it was not committed within")
-    assert left == []
+    assert not writing
+
+
+@pytest.mark.parametrize(("error", "left"), [("", 3), ("rank 1: full", 0)])
+def test_files_that_a_commit_may_need_stay(crew: Crew, tmp_path: Path, error: str, left: int) -> None:
+    """The time-out of a rank may come while the coordinator commits."""
+    assert one(crew, bodies.committed_late, tmp_path, error) == (3, left)
+
+
+@pytest.mark.parametrize("writes", [True, False])
+def test_ranks_that_have_written_remember_what_those_do_that_write(crew: Crew, tmp_path: Path, writes: bool) -> None:
+    """Else a rank that dies while it copies leaves no round that all hold."""
+    assert one(crew, bodies.remember_while_writing, tmp_path, writes)[:2] == [[5, 6], [5, 7]]
 
 
 def test_a_volume_that_hangs_holds_up_nobody(crew: Crew, tmp_path: Path) -> None:

@@ -48,4 +48,4 @@ def test_unknown_fields_are_refused() -> None:
 
 def test_fields_are_camel_case_outside() -> None:
     assert encode(Beat(rank=1, phase=Phase.TRAINING)) == b'{"type":"beat","rank":1,"phase":"training"}\n'
-    assert b'"knownEpoch":3' in encode(Hello(job="j", replica=0, epoch=3, ranks=(0,), known_epoch=3))
+    assert b'"knownGeneration":"3.0"' in encode(Hello(job="j", replica=0, epoch=3, ranks=(0,), known_generation="3.0"))

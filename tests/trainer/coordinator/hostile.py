@@ -60,7 +60,7 @@ class Pod:
 
     replica: int
     epoch: int
-    known_epoch: int
+    known_generation: str | None = None
     connection: int | None = None
     finished: bool = False
     refused: bool = False
@@ -84,7 +84,7 @@ class World:
 
     def __init__(self) -> None:
         self.epoch = 0
-        self.pods = [Pod(replica, 0, 0) for replica in range(REPLICAS)]
+        self.pods = [Pod(replica, 0) for replica in range(REPLICAS)]
         self.wires: dict[int, Wire] = {}
         self.state = fresh()
         self._connections = 0
@@ -95,7 +95,7 @@ class World:
     def replace_pod(self, replica: int) -> None:
         """Nobody hears of the old one's end yet."""
         self.epoch += 1
-        self.pods[replica] = Pod(replica, self.epoch, self.epoch)
+        self.pods[replica] = Pod(replica, self.epoch)
 
     def replace_coordinator(self) -> None:
         for number in list(self.wires):
@@ -110,7 +110,8 @@ class World:
         self.wires[number] = Wire(pod)
         pod.connection = number
         ranks = tuple(rank.number for rank in pod.ranks)
-        message = Hello(job="job", replica=pod.replica, epoch=pod.epoch, ranks=ranks, known_epoch=pod.known_epoch)
+        known = pod.known_generation
+        message = Hello(job="job", replica=pod.replica, epoch=pod.epoch, ranks=ranks, known_generation=known)
         self.happen(AgentConnected(number, message))
         for rank in pod.ranks:
             if rank.waiting:
@@ -164,7 +165,7 @@ class World:
         message, pod = wire.down.popleft(), wire.pod
         match message:
             case Enter():
-                pod.known_epoch = max(pod.known_epoch, Generation.parse(message.generation).epoch)
+                pod.known_generation = message.generation
                 self._check_number(message.generation)
                 for rank in pod.ranks:
                     assert rank.waiting

@@ -51,9 +51,9 @@ def fresh(replicas: int = 2, procs_per_replica: int = 1) -> State:
     return State(job="job", replicas=replicas, procs_per_replica=procs_per_replica, coordinator_id="id")
 
 
-def hello(replica: int, *, epoch: int = 0, known_epoch: int = 0, procs: int = 1, job: str = "job") -> Hello:
+def hello(replica: int, *, epoch: int = 0, known: str | None = None, procs: int = 1, job: str = "job") -> Hello:
     ranks = tuple(range(replica * procs, (replica + 1) * procs))
-    return Hello(job=job, replica=replica, epoch=epoch, ranks=ranks, known_epoch=known_epoch)
+    return Hello(job=job, replica=replica, epoch=epoch, ranks=ranks, known_generation=known)
 
 
 def run(state: State, *events: Event) -> tuple[State, list[Action]]:
@@ -142,9 +142,15 @@ def test_a_restarted_coordinator_goes_on_from_what_ranks_have_seen() -> None:
     assert run(fresh(), *again)[0].generation == Generation(2, 5)
 
 
-def test_a_restarted_coordinator_goes_on_from_the_epoch_that_agents_know() -> None:
-    again = (STORE, AgentConnected(0, hello(0, known_epoch=6)), AgentConnected(1, hello(1)), ready(0), ready(1))
-    assert run(fresh(), *again)[0].generation == Generation(6, 0)
+def test_a_restarted_coordinator_goes_on_from_what_agents_know() -> None:
+    """All ranks may have been started again with it, and know nothing."""
+    again = (STORE, AgentConnected(0, hello(0, known="6.3")), AgentConnected(1, hello(1)), ready(0), ready(1))
+    assert run(fresh(), *again)[0].generation == Generation(6, 4)
+
+
+def test_an_agent_that_knows_nonsense_is_no_agent() -> None:
+    with pytest.raises(ProtocolError, match="'soon' is not a generation"):
+        run(fresh(), AgentConnected(0, hello(0, known="soon")))
 
 
 def test_an_agent_of_an_older_epoch_is_refused_and_changes_nothing() -> None:
@@ -169,7 +175,7 @@ def test_a_newer_agent_replaces_the_older_connection() -> None:
         hello(0, job="other"),
         hello(2),
         hello(0, procs=2),
-        Hello(job="job", replica=-1, epoch=0, ranks=(-1,), known_epoch=0),
+        Hello(job="job", replica=-1, epoch=0, ranks=(-1,)),
     ],
 )
 def test_strangers_are_protocol_errors(stranger: Hello) -> None:

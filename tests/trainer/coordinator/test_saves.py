@@ -90,3 +90,12 @@ def test_the_answer_to_a_commit_names_its_own_generation() -> None:
 
 def test_an_end_without_a_commit_is_nothing() -> None:
     assert saves.ended(TRAINING, "", NOW) == (TRAINING, ())
+
+
+def test_a_rank_that_waits_no_more_does_not_disturb_a_commit() -> None:
+    """Who heard of a failure now would remove files that the commit has just looked for."""
+    state, _ = after(TRAINING, written(0), written(1))
+    failure = SaveFailed(rank=1, generation="1.2", round=5, reason="it was not committed within 60 s")
+    assert saves.failed(state, failure, NOW) == (state, ())
+    former = replace(state, generation=Generation(1, 3))
+    assert saves.failed(former, failure.model_copy(update={"generation": "1.3"}), NOW)[0].given_up == {5}

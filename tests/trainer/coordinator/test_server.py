@@ -59,7 +59,7 @@ class Agent:
         self._buffer = b""
         self._silent = threading.Event()
         self._signs = threading.Thread(target=self._give_signs_of_life)
-        hello = Hello(job="job", replica=replica, epoch=0, ranks=(replica,), known_epoch=0)
+        hello = Hello(job="job", replica=replica, epoch=0, ranks=(replica,))
         self.say(hello, Ready(rank=replica))
         self._signs.start()
 
@@ -217,17 +217,19 @@ def test_a_volume_of_higher_generations_is_gone_on_with(tmp_path: Path) -> None:
     root = tmp_path / "volume"
     volume.staging(root, Generation(3, 1), 20)
     volume.commit(root, Generation(3, 1), 20, {0: (), 1: ()}, Mesh(data=2), job="job")
+    # It was killed in mid-save: what is there already cannot be written.
+    (volume.staging(root, Generation(3, 4), 5) / "rank-0").touch()
     coordinator = Coordinator(tmp_path)
     agents = [Agent(coordinator.host, 0), Agent(coordinator.host, 1)]
     try:
-        assert [agent.hear(Enter).generation for agent in agents] == ["3.2", "3.2"]
+        assert [agent.hear(Enter).generation for agent in agents] == ["3.5", "3.5"]
         report = agents[0].hear(JobReported).report
         assert report.last_checkpoint is not None
         assert report.last_checkpoint.round == 20
         for agent in agents:
-            files = (_write_shard(coordinator, 5, agent.rank, "3.2"),)
-            agent.say(ShardsWritten(rank=agent.rank, generation="3.2", round=5, files=files))
-        assert agents[0].hear(Committed) == Committed(generation="3.2", round=5)
+            files = (_write_shard(coordinator, 5, agent.rank, "3.5"),)
+            agent.say(ShardsWritten(rank=agent.rank, generation="3.5", round=5, files=files))
+        assert agents[0].hear(Committed) == Committed(generation="3.5", round=5)
     finally:
         for agent in agents:
             agent.close()
@@ -238,7 +240,7 @@ def test_strangers_and_silent_clients_hurt_nobody(coordinator: Coordinator, agen
     strangers = [_connect(coordinator.host) for _ in range(4)]
     strangers[0].sendall(b"GET / HTTP/1.1\r\n\r\n")
     strangers[1].sendall(encode(Alive()))
-    strangers[2].sendall(encode(Hello(job="other", replica=0, epoch=9, ranks=(0,), known_epoch=9)))
+    strangers[2].sendall(encode(Hello(job="other", replica=0, epoch=9, ranks=(0,))))
     with contextlib.suppress(ConnectionError):
         strangers[3].sendall(b"x" * (3 * MAXIMUM_LINE))
     silent = _connect(coordinator.host)

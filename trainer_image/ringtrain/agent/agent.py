@@ -54,6 +54,7 @@ class Agent:
         )
         self._metrics = Metrics(self._sample)
         self._standby = None if environment.command else Standby(self._children)
+        self._coordinator = CoordinatorProcess(self._children) if environment.replica == 0 else None
         self._memory = {rank: RankMemory(rank) for rank in map(environment.rank, range(environment.procs_per_replica))}
 
     async def run(self) -> int:
@@ -64,8 +65,8 @@ class Agent:
         async with await http.serve(self._own_host, AGENT_PORT, self._routes()), self._tasks as tasks:
             background = [tasks.create_task(self._tick())]
             coordinator = None
-            if self._environment.replica == 0:
-                coordinator = tasks.create_task(CoordinatorProcess(self._children).run())
+            if self._coordinator is not None:
+                coordinator = tasks.create_task(self._coordinator.run())
                 background.append(coordinator)
             self._replica.start_built_in()
             link = tasks.create_task(self._link.run())
@@ -114,6 +115,8 @@ class Agent:
         while True:
             await asyncio.sleep(_TICK)
             self._replica.send_held_beats()
+            if self._coordinator is not None:
+                self._coordinator.look(self._link.answered)
             silence = self._replica.silence()
             if silence.hung is not None and silence.hung.pid is not None:
                 await self._end_hung(silence.hung.rank, silence.hung.pid, silence.reason)

@@ -35,10 +35,16 @@ class Link:
         self._received = received
         self._lost = lost
         self._connection: Connection | None = None
+        self._answered = False
 
     @property
     def connected(self) -> bool:
         return self._connection is not None
+
+    @property
+    def answered(self) -> bool:
+        """Whether the coordinator has spoken on this connection: the kernel makes one with a hung process, too."""
+        return self._connection is not None and self._answered
 
     def send(self, message: Message) -> bool:
         """False when there is no connection; the message is then dropped."""
@@ -77,6 +83,7 @@ class Link:
             return error.strerror or str(error), False
         connection = Connection(reader, writer)
         heard, reason = False, ""
+        self._answered = False
         try:
             notice_vanished_peers(writer)
             for message in self._opening():
@@ -88,7 +95,7 @@ class Link:
                     message = await connection.receive(SILENCE_LIMIT)
                     if not isinstance(message, Down):
                         raise ValueError(f"the coordinator sent {message.type}")
-                    heard = True
+                    heard = self._answered = True
                     self._received(message)
             finally:
                 alive.cancel()

@@ -69,7 +69,8 @@ class Replica:
         self._send = send
         self._start = start
         self._end = end
-        self._known_epoch = environment.epoch
+        self._known: Generation | None = None
+        """The highest generation."""
         self._processes: dict[int, RankProcess] = {}
         """The latest of each rank that had one."""
         ranks = tuple(map(environment.rank, range(environment.procs_per_replica)))
@@ -137,7 +138,7 @@ class Replica:
             replica=self.environment.replica,
             epoch=self.environment.epoch,
             ranks=tuple(self._records),
-            known_epoch=self._known_epoch,
+            known_generation=str(self._known) if self._known is not None else None,
         )
         unsent = list(self._unsent)
         self._unsent.clear()
@@ -206,7 +207,8 @@ class Replica:
                 self._start(rank, Generation.parse(message.generation), False)
 
     def _know_of(self, generation: str) -> None:
-        self._known_epoch = max(self._known_epoch, Generation.parse(generation).epoch)
+        parsed = Generation.parse(generation)
+        self._known = max(self._known or parsed, parsed)
 
     def _tell(self, rank: int, message: Down) -> None:
         before = self._records[rank]

@@ -128,6 +128,13 @@ class Memory:
             os.set_inheritable(descriptor, False)
         return cls(descriptors)
 
+    def forget_newer(self, than: CheckpointName | None) -> None:
+        """Lets go of snapshots newer than the one that training goes on from, and of all when it is from none: no other
+        rank has theirs any more. The one gone back to would otherwise be the oldest, and be written next."""
+        for manifest, slot in self.held():
+            if than is None or name_of(manifest) > than:
+                slot.clear()
+
     def held(self) -> list[tuple[Manifest, Slot]]:
         """All whole snapshots."""
         pairs = [(slot.manifest, slot) for slot in (*self.snapshots, *self.copies)]

@@ -64,6 +64,8 @@ class Reader:
                 own, state = self._read(candidate, memory, wanted)
                 candidate = _judged(candidate, self._group.all_gather_json(own))
             if state is not None and not candidate.problem:
+                if memory is not None:
+                    memory.forget_newer(candidate.name)
                 self._report(damaged, candidate.name.round)
                 on_volume = candidate.found is None
                 name = str(candidate.name) if on_volume else f"{candidate.name} in memory"
@@ -75,6 +77,8 @@ class Reader:
                 f"{damaged[0].problem}): restore one from a backup, or empty the directory to train from round 0. If "
                 "files are missing, check that all replicas mount the same volume"
             )
+        if memory is not None:
+            memory.forget_newer(None)
         return None
 
     def _candidates(self, memory: Memory | None) -> Iterator[_Candidate]:

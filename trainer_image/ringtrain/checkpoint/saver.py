@@ -76,6 +76,11 @@ class Saver:
         self._clock = clock
         self._totals = CheckpointTotals()
         self._running: _Running | None = None
+        self._late: VolumeSave | None = None
+        """The latest that took too long; whether it was committed after all is still to be told."""
+        self._pinned: Slot | None = None
+        """Not to be written before all ranks have written it to the volume: who has not could not write it either, and
+        a snapshot counts only if all ranks hold that of the same round."""
         self.saved_round: int | None = None
         """The newest that is on the volume, or was to be."""
         session.saves_before_stop = settings.save_on_preemption
@@ -108,6 +113,8 @@ class Saver:
             self.finish(round, state)
             self._session.stop_if_asked()
             return
+        if not votes.writing:
+            self._pin(None)
         to_volume = round % self._settings.every == 0
         if to_volume and votes.writing:
             self._skip(round)
@@ -115,7 +122,7 @@ class Saver:
         # Not without its copy: that of some earlier round would be no checkpoint without the snapshots of that round.
         to_memory = self._in_memory(round) and not votes.full and not votes.copying
         if to_volume or to_memory:
-            self._save(round, state, to_volume=to_volume, copy=to_memory)
+            self._save(round, state, to_volume=to_volume, copy=not votes.copying)
 
     def finish(self, round: int, state: Callable[[], State]) -> None:
         """All ranks call it after the same round: when it returns, that round is saved on the volume, or was given up
@@ -129,6 +136,7 @@ class Saver:
     def close(self) -> None:
         """The generation is over, or the job done. Never waits for the volume or for a peer."""
         self._session.saves_before_stop = False
+        self._pin(None)
         if self._running is not None:
             self._running.save.give_up()
             self._running = None
@@ -181,13 +189,23 @@ class Saver:
     def _write(self, manifest: Manifest, slot: Slot) -> None:
         save = VolumeSave(Path(self._settings.directory), self._session, manifest, slot)
         self._running = _Running(save, self._clock())
+        self._pin(slot)
         self._tiers.worker.submit(save.run)
+
+    def _pin(self, slot: Slot | None) -> None:
+        """In place of the one before."""
+        if slot is not None:
+            slot.acquire()
+        if self._pinned is not None:
+            self._pinned.release()
+        self._pinned = slot
 
     def _settle(self) -> None:
         """Takes note of what has ended."""
         if self._copier is not None and self._copier.failure:
             message, self._copier.failure = self._copier.failure, ""
             self._session.report("SnapshotCopyFailed", f"snapshots are not copied any more: {message}")
+        self._settle_late()
         running = self._running
         if running is None:
             return
@@ -200,13 +218,25 @@ class Saver:
             problem = f"it was not committed within {limit:g} s"
             save.give_up()
             self._session.save_failed(save.generation, save.round, problem)
+            self._late = save
+        elif problem:
+            self._tiers.worker.submit(save.clean)
         self._running = None
         if problem:
             self._count(failed=1)
             say(self._group.rank, f"no checkpoint of round {save.round}: {problem}")
-            self._tiers.worker.submit(save.clean)
         else:
             self._count(committed=1, write_seconds=seconds, written_bytes=save.bytes)
+
+    def _settle_late(self) -> None:
+        """Only the coordinator knows whether a commit has begun: until it tells, the files may be needed."""
+        if self._late is None:
+            return
+        problem = self._session.committed(self._late.generation, self._late.round)
+        if problem:
+            self._tiers.worker.submit(self._late.clean)
+        if problem is not None:
+            self._late = None
 
     def _skip(self, round: int) -> None:
         self._count(skipped=1)

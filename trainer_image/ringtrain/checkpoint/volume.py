@@ -108,6 +108,16 @@ def candidates(root: Path) -> list[Candidate]:
     return [_candidate(root, name) for name in _committed(root)]
 
 
+def generations(root: Path) -> frozenset[Generation]:
+    """Of which anything is left in `root`, committed or not; none when it does not exist. Raises OSError."""
+    try:
+        names = [path.name for path in root.iterdir()]
+    except FileNotFoundError:
+        return frozenset()
+    found = (CheckpointName.parse(name) or CheckpointName.parse_hidden(name) for name in names)
+    return frozenset(name.generation for name in found if name is not None)
+
+
 def read_manifest(root: Path, name: CheckpointName) -> Manifest:
     """Of a committed checkpoint. Raises DamagedManifest."""
     try:

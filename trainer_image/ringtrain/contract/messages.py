@@ -25,8 +25,9 @@ class Hello(ContractModel):
     replica: int
     epoch: int
     ranks: tuple[int, ...]
-    known_epoch: int
-    """The highest epoch that this agent has seen in any generation: a restarted coordinator never goes below it."""
+    known_generation: str | None = None
+    """The highest that this agent has seen: a restarted coordinator, of which ranks that were started again too can
+    tell nothing, begins above it."""
 
 
 class Beat(ContractModel):

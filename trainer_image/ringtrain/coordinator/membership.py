@@ -100,7 +100,7 @@ def _connected(state: State, connection: int, hello: Hello) -> Step:
     if old is not None:
         state, actions = _lost(state, old.connection, "it has connected anew")
         actions = (Close(old.connection), *actions)
-    seen = Generation(max(hello.epoch, hello.known_epoch), -1)
+    seen = Generation(hello.epoch, -1)
     state = replace(
         state,
         members={**state.members, replica: Member(connection, hello.epoch)},
@@ -109,7 +109,7 @@ def _connected(state: State, connection: int, hello: Hello) -> Step:
     )
     if state.finished:
         actions = (*actions, Send(connection, Finished()))
-    return state, actions
+    return _aware_of(state, hello.known_generation), actions
 
 
 def _lost(state: State, connection: int, reason: str) -> Step:

@@ -20,9 +20,10 @@ def written(state: State, message: ShardsWritten) -> tuple[State, tuple[Action, 
 
 
 def failed(state: State, message: SaveFailed, now: datetime) -> tuple[State, tuple[Action, ...]]:
-    """A rank of the current generation could not: the checkpoint is given up, and everybody told."""
+    """A rank of the current generation could not: the checkpoint is given up, and everybody told. Not when its commit
+    has begun, of which the end is told: who heard of a failure would remove files in the midst of it."""
     round = message.round
-    if round in state.given_up:
+    if round in state.given_up or _commits(state, message):
         return state, ()
     error = f"rank {message.rank}: {message.reason}"
     state = replace(
@@ -56,6 +57,11 @@ def ended(state: State, error: str, now: datetime) -> tuple[State, tuple[Action,
     else:
         state = replace(state, last_checkpoint=CheckpointRecord(round=save.round, time=now))
     return state, _to_all(state, Committed(generation=str(save.generation), round=save.round, error=error))
+
+
+def _commits(state: State, message: SaveFailed) -> bool:
+    running = state.committing
+    return running is not None and (str(running.generation), running.round) == (message.generation, message.round)
 
 
 def _given_up(state: State, round: int, error: str, now: datetime) -> State:

@@ -180,11 +180,13 @@ def _resumed(state: State, settings: CheckpointSettings | None) -> State:
         return state
     try:
         found = volume.candidates(Path(settings.directory))
+        generations = volume.generations(Path(settings.directory))
     except OSError as error:
         _logger.warning("the checkpoint volume cannot be read: %s", error)
         return state
-    # Commits of generations below these, damaged ones included, would be refused.
-    highest = max([state.highest, *(candidate.generation for candidate in found)])
+    # Commits of generations below these, damaged ones included, would be refused. What one of the same number has left
+    # uncommitted would be in the way of its files.
+    highest = max([state.highest, *generations])
     manifest = next((candidate.manifest for candidate in found if not candidate.problem), None)
     record = CheckpointRecord(round=manifest.round, time=manifest.created) if manifest is not None else None
     return replace(state, highest=highest, last_checkpoint=record)
