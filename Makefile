@@ -18,6 +18,7 @@ bench: setup ## the benchmarks, at their shortest: prove that they run, decide n
 	.venv/bin/python bench/codec.py --quick
 	.venv/bin/python bench/loss.py --quick
 	.venv/bin/python bench/pipeline.py --quick
+	.venv/bin/python bench/checkpoint.py --quick
 	.venv/bin/python bench/communication.py --quick
 
 lint: setup ## formatting, style, types and layers
