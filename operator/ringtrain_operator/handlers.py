@@ -1,11 +1,12 @@
 """kopf's part: watches that feed keys. No handler that keeps state on objects, so no finalizers and no annotations."""
 
+from collections.abc import Iterable
+
 import kopf
 
-from ringtrain_operator.api.spec import GROUP, PLURAL, VERSION
 from ringtrain_operator.cluster.credentials import login
-from ringtrain_operator.feed import Feed, Kind
-from ringtrain_operator.plan.names import LABEL_JOB
+from ringtrain_operator.cluster.kinds import RESOURCES, Kind
+from ringtrain_operator.feed import Feed
 
 REQUEST_SECONDS = 30.0
 CONNECT_SECONDS = 10.0
@@ -13,24 +14,23 @@ SILENCE_SECONDS = 70.0
 """A watch without even a bookmark, which the API server sends once a minute, is opened anew."""
 
 
-def registry(feed: Feed) -> kopf.OperatorRegistry:
-    """The handlers."""
+def registry(feed: Feed, kinds: Iterable[Kind]) -> kopf.OperatorRegistry:
+    """The handlers of these `kinds`."""
     handlers = kopf.OperatorRegistry()
     kopf.on.login(registry=handlers)(login)
 
-    @kopf.on.event(GROUP, VERSION, PLURAL, registry=handlers)
-    async def on_job(event: kopf.RawEvent, **_: object) -> None:
-        feed.event(Kind.JOBS, event["object"], deleted=event["type"] == "DELETED")
-
-    @kopf.on.event("", "v1", "pods", labels={LABEL_JOB: kopf.PRESENT}, registry=handlers)
-    async def on_pod(event: kopf.RawEvent, **_: object) -> None:
-        feed.event(Kind.PODS, event["object"], deleted=event["type"] == "DELETED")
-
-    @kopf.on.event("", "v1", "nodes", registry=handlers)
-    async def on_node(event: kopf.RawEvent, **_: object) -> None:
-        feed.event(Kind.NODES, event["object"], deleted=event["type"] == "DELETED")
-
+    for kind in kinds:
+        _watch(handlers, feed, kind)
     return handlers
+
+
+def _watch(handlers: kopf.OperatorRegistry, feed: Feed, kind: Kind) -> None:
+    of = RESOURCES[kind]
+    labels = {of.selector: kopf.PRESENT} if of.selector else None
+
+    @kopf.on.event(of.group, of.version, kind.value, labels=labels, id=kind.value, registry=handlers)
+    async def _(event: kopf.RawEvent, **_: object) -> None:
+        feed.event(kind, event["object"], deleted=event["type"] == "DELETED")
 
 
 def settings() -> kopf.OperatorSettings:
@@ -41,7 +41,9 @@ def settings() -> kopf.OperatorSettings:
     chosen.scanning.disabled = True
     chosen.watching.inactivity_timeout = SILENCE_SECONDS
     chosen.watching.connect_timeout = CONNECT_SECONDS
-    chosen.watching.label_selectors["", "v1", "pods"] = LABEL_JOB
+    for kind, of in RESOURCES.items():
+        if of.selector:
+            chosen.watching.label_selectors[of.group, of.version, kind.value] = of.selector
     chosen.watching.chunk_size = 500
     chosen.networking.request_timeout = REQUEST_SECONDS
     chosen.networking.connect_timeout = CONNECT_SECONDS

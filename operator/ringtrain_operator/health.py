@@ -39,8 +39,8 @@ class WatchHealth:
         self._kinds[kind].seen.pop(uid, None)
         self._kinds[kind].missing.pop(uid, None)
 
-    def listed(self, kind: str, versions: dict[str, str], asked: float, now: float) -> None:
-        """A list asked for at `asked` showed these resource versions, by UID."""
+    def listed(self, kind: str, versions: dict[str, str], asked: float, now: float) -> set[str]:
+        """A list asked for at `asked` showed these resource versions, by UID. The UIDs of which no event told yet."""
         state = self._kinds[kind]
         state.listed_at = now
         self._listed.add(kind)
@@ -49,6 +49,7 @@ class WatchHealth:
         state.seen = {uid: last for uid, last in state.seen.items() if uid in versions or last[1] >= asked}
         behind = {uid for uid, version in versions.items() if not self._is_fresh(state, uid, version, asked)}
         state.missing = {uid: state.missing.get(uid, now) for uid in behind}
+        return behind
 
     def problems(self, now: float) -> tuple[str, ...]:
         """Reasons to restart the operator; none while all is well."""

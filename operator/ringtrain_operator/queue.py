@@ -1,4 +1,8 @@
-"""The work queue of keys: each key is worked on by one pass at a time, and waits for no other key's trouble."""
+"""The work queue of keys: each key is worked on by one pass at a time, and waits for no other key's trouble.
+
+After a pass a key rests for a moment: so one pass sees all that happens together, and a key to which things
+happen all the time leaves the workers to others. What happens to a key that has rested is looked at at once.
+"""
 
 import asyncio
 import heapq
@@ -8,6 +12,9 @@ from typing import Generic, TypeVar
 
 Key = TypeVar("Key", bound=Hashable)
 
+LEAST_REST = 0.2
+LONGEST_REST = 2.0
+"""A key rests as long as its pass took, between these bounds."""
 FIRST_BACKOFF = 0.5
 LONGEST_BACKOFF = 60.0
 PASS_SECONDS = 120.0
@@ -25,7 +32,10 @@ class KeyQueue(Generic[Key]):
 
     def __init__(self) -> None:
         self._ready: dict[Key, None] = {}
-        self._running: set[Key] = set()
+        self._running: dict[Key, float] = {}
+        """Since when."""
+        self._rested: dict[Key, float] = {}
+        """When keys that rest may be worked on again."""
         self._again: set[Key] = set()
         self._due: dict[Key, float] = {}
         self._heap: list[tuple[float, int, Key]] = []
@@ -36,9 +46,11 @@ class KeyQueue(Generic[Key]):
         """Keys that wait for a worker."""
         return len(self._ready) + len(self._again)
 
-    def add(self, key: Key) -> None:
+    def add(self, key: Key, now: float) -> None:
         if key in self._running:
             self._again.add(key)
+        elif now < (rested := self._rested.get(key, now)):
+            self._schedule(key, min(rested, self._due[key]))
         else:
             self._ready[key] = None
 
@@ -47,13 +59,14 @@ class KeyQueue(Generic[Key]):
         while self._heap and self._heap[0][0] <= now:
             due, _, key = heapq.heappop(self._heap)
             if self._due.get(key) == due:
-                self.add(key)
+                self._ready[key] = None
         if not self._ready:
             return None
         key = next(iter(self._ready))
         del self._ready[key]
         self._due.pop(key, None)
-        self._running.add(key)
+        self._rested.pop(key, None)
+        self._running[key] = now
         return key
 
     def finish(self, key: Key, now: float, requeue_after: float | None) -> None:
@@ -76,14 +89,20 @@ class KeyQueue(Generic[Key]):
         return self._heap[0][0] if self._heap else None
 
     def _end(self, key: Key, now: float, delay: float | None) -> None:
-        self._running.remove(key)
-        if key in self._again:
-            self._again.remove(key)
-            self._ready[key] = None
+        rest = min(max(now - self._running.pop(key), LEAST_REST), LONGEST_REST)
+        again = key in self._again
+        self._again.discard(key)
         if delay is not None:
-            self._due[key] = now + delay
+            self._rested[key] = now + rest
+            self._schedule(key, now + (min(rest, delay) if again else delay))
+        elif again:
+            self._ready[key] = None
+
+    def _schedule(self, key: Key, due: float) -> None:
+        if self._due.get(key) != due:
+            self._due[key] = due
             self._pushed += 1
-            heapq.heappush(self._heap, (now + delay, self._pushed, key))
+            heapq.heappush(self._heap, (due, self._pushed, key))
 
 
 class Workers(Generic[Key]):
@@ -100,7 +119,8 @@ class Workers(Generic[Key]):
         return len(self._queue)
 
     def add(self, key: Key) -> None:
-        self._queue.add(key)
+        """Inside the event loop that runs it."""
+        self._queue.add(key, asyncio.get_running_loop().time())
         self._wake.set()
 
     async def run(self) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TypeVar
 
@@ -10,7 +10,8 @@ from ringtrain_operator.api.status import TrainingJobStatus
 from ringtrain_operator.cluster.protocol import Cluster, Conflict
 from ringtrain_operator.plan.observed import Job, JobKey
 from ringtrain_operator.plan.plan import plan
-from ringtrain_operator.plan.result import Create, Plan
+from ringtrain_operator.plan.result import Create, DeletePod, EndPod, Plan
+from ringtrain_operator.plan.writing import is_due
 
 _PARALLEL = 16
 """Requests of one pass that run at once."""
@@ -37,8 +38,16 @@ async def reconcile(cluster: Cluster, key: JobKey, now: datetime) -> Pass:
     job = await cluster.get_job(key)
     if job is None:
         return Pass(status=None)
-    todo = plan(job, await cluster.observe(job), now)
-    if todo.status != job.status:
+    observed = await cluster.observe(job)
+    todo = plan(job, observed, now)
+    if not todo.wants_room:
+        return await _carried_out(cluster, job, todo, now)
+    async with cluster.look_for_room(job) as room:
+        return await _carried_out(cluster, job, plan(job, replace(observed, room=room), now), now)
+
+
+async def _carried_out(cluster: Cluster, job: Job, todo: Plan, now: datetime) -> Pass:
+    if is_due(job, todo, now):
         try:
             await cluster.write_status(job, todo.status)
         except Conflict:
@@ -49,14 +58,23 @@ async def reconcile(cluster: Cluster, key: JobKey, now: datetime) -> Pass:
         # No later pass would tell of what this one has persisted.
         for event in todo.events:
             await cluster.emit(job, event)
+    if todo.delete_job:
+        try:
+            await cluster.delete_job(job)
+        except Conflict:
+            return Pass(status=todo.status, requeue_after=0)
     return Pass(status=todo.status, requeue_after=todo.requeue_after)
 
 
 async def _act(cluster: Cluster, job: Job, todo: Plan) -> None:
-    await _at_once(lambda delete: cluster.delete_pod(job, delete), todo.deletes)
+    await _at_once(lambda delete: _be_rid_of(cluster, job, delete), todo.deletes)
     # Pods need what they mount, and the name under which they find each other.
     await _at_once(lambda create: cluster.create(job, create), [c for c in todo.creates if not _is_pod(c)])
     await _at_once(lambda create: cluster.create(job, create), [c for c in todo.creates if _is_pod(c)])
+
+
+async def _be_rid_of(cluster: Cluster, job: Job, pod: DeletePod | EndPod) -> None:
+    await (cluster.end_pod(job, pod) if isinstance(pod, EndPod) else cluster.delete_pod(job, pod))
 
 
 def _is_pod(create: Create) -> bool:

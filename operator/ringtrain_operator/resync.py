@@ -4,10 +4,9 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 
-from ringtrain_operator.api.spec import GROUP, PLURAL, VERSION
 from ringtrain_operator.cluster.api import ApiError, Json, KubernetesApi
-from ringtrain_operator.feed import Feed, Kind
-from ringtrain_operator.plan.names import LABEL_JOB
+from ringtrain_operator.cluster.kinds import RESOURCES, Kind, path
+from ringtrain_operator.feed import Feed
 
 WAIT_FOR_CRD_SECONDS = 2.0
 
@@ -15,12 +14,20 @@ _logger = logging.getLogger(__name__)
 
 
 class Resync:
-    """Lists jobs, their pods and the nodes; only their metadata is read."""
+    """Lists all that is watched; only metadata is read."""
 
-    def __init__(self, api: KubernetesApi, namespaces: Sequence[str], feed: Feed, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        api: KubernetesApi,
+        kinds: Sequence[Kind],
+        namespaces: Sequence[str],
+        feed: Feed,
+        clock: Callable[[], float],
+    ) -> None:
         """No `namespaces`: all."""
         self._api = api
-        self._namespaces = [f"/namespaces/{name}" for name in namespaces] or [""]
+        self._kinds = kinds
+        self._namespaces = list(namespaces) or [""]
         self._feed = feed
         self._clock = clock
 
@@ -39,7 +46,7 @@ class Resync:
     async def run(self, seconds: float) -> None:
         """For ever, every `seconds`."""
         while True:
-            for kind in Kind:
+            for kind in self._kinds:
                 try:
                     asked = self._clock()
                     self._feed.listed(kind, await self._list(kind), asked)
@@ -48,13 +55,7 @@ class Resync:
             await asyncio.sleep(seconds)
 
     async def _list(self, kind: Kind) -> list[Json]:
-        match kind:
-            case Kind.JOBS:
-                paths = [f"/apis/{GROUP}/{VERSION}{namespace}/{PLURAL}" for namespace in self._namespaces]
-            case Kind.PODS:
-                paths = [f"/api/v1{namespace}/pods" for namespace in self._namespaces]
-            case Kind.NODES:
-                paths = ["/api/v1/nodes"]
-        selector = LABEL_JOB if kind is Kind.PODS else ""
-        pages = [await self._api.list(path, selector, metadata_only=True) for path in paths]
+        namespaces = [""] if kind is Kind.NODES else self._namespaces
+        selector = RESOURCES[kind].selector
+        pages = [await self._api.list(path(kind, name), selector, metadata_only=True) for name in namespaces]
         return [item for page in pages for item in page]

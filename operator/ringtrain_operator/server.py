@@ -10,15 +10,16 @@ Problems = Callable[[], Sequence[str]]
 
 
 @asynccontextmanager
-async def serve(port: int, routes: Sequence[web.RouteDef], host: str | None = None) -> AsyncIterator[None]:
-    """Serves on `host` (None: on all addresses) until the block ends. Raises OSError when the port is taken."""
+async def serve(port: int, routes: Sequence[web.RouteDef], host: str | None = None) -> AsyncIterator[int]:
+    """Serves on `host` (None: on all addresses) until the block ends; gives the port, which is a free one for 0. Raises
+    OSError when the port is taken."""
     application = web.Application()
     application.add_routes(routes)
     runner = web.AppRunner(application, access_log=None, shutdown_timeout=1)
     await runner.setup()
     try:
         await web.TCPSite(runner, host, port).start()
-        yield
+        yield int(runner.addresses[0][1])
     finally:
         await runner.cleanup()
 

@@ -6,6 +6,8 @@ from collections import Counter
 import pytest
 import yaml
 
+from ringtrain_operator.api.spec import GROUP, KIND, PLURAL, VERSION
+from ringtrain_operator.api.validation import parse
 from support.manifests import Render, of_kind, only, walk
 from support.tools import CHART, CommandError, command, tool
 
@@ -16,9 +18,18 @@ SWITCHES = [
     *(("rbac.create=false", "rbac.aggregate=false"), ("watchNamespaces={a,b}",)),
     *(("serviceAccount.create=false", "serviceAccount.name=mine"), ("metrics.service.enabled=false",)),
     *(("metrics.podMonitor.enabled=true", "metrics.podMonitor.labels.release=prometheus"),),
+    *(("metrics.serviceMonitor.enabled=true",), ("metrics.prometheusRule.enabled=true",)),
+    *(("metrics.dashboards.enabled=true", "metrics.dashboards.namespace=monitoring"),),
     *(("imagePullSecrets[0].name=key", "podLabels.team=a", "podAnnotations.note=b", "priorityClassName=high"),),
+    *(("commonLabels.team=a", "deploymentAnnotations.note=b", "metrics.service.annotations.note=c"),),
     *(("nodeSelector.zone=a", "tolerations[0].operator=Exists", "affinity.nodeAffinity=null"),),
+    *(("replicas=2", "leaderElection.leaseSeconds=30"), ("watchNodes=false",)),
+    *(
+        ("networkPolicy.enabled=false",),
+        ("networkPolicy.metricsFrom[0].namespaceSelector.matchLabels.team=monitoring",),
+    ),
     *(("operator.extraEnv[0].name=HTTPS_PROXY", "operator.extraEnv[0].value=http://proxy"), ("resources=null",)),
+    *(("operator.extraEnvFrom[0].secretRef.name=proxy",),),
 ]
 
 
@@ -31,7 +42,7 @@ def test_lints_and_renders(render: Render, switch: tuple[str, ...]) -> None:
     command(tool("helm"), "lint", "--strict", CHART, *sets(switch))
     manifests = render(*sets(switch))
 
-    assert only(manifests, "Deployment")["spec"]["replicas"] == 1
+    assert only(manifests, "Deployment")["spec"]["replicas"] == (2 if "replicas=2" in switch else 1)
     names = Counter((m["kind"], m["metadata"].get("namespace"), m["metadata"]["name"]) for m in manifests)
     assert set(names.values()) == {1}
 
@@ -42,7 +53,9 @@ def test_pairs_of_switches_render(render: Render, pair: tuple[tuple[str, ...], .
 
 
 def test_all_objects_carry_the_common_labels(render: Render) -> None:
-    for manifest in render("--set", "metrics.podMonitor.enabled=true,watchNamespaces={a}"):
+    monitoring = ("podMonitor", "serviceMonitor", "prometheusRule", "dashboards")
+    switches = ",".join(f"metrics.{each}.enabled=true" for each in monitoring)
+    for manifest in render("--set", f"{switches},watchNamespaces={{a}}"):
         if manifest["kind"] == "CustomResourceDefinition":
             continue
         labels = manifest["metadata"]["labels"]
@@ -50,6 +63,53 @@ def test_all_objects_carry_the_common_labels(render: Render) -> None:
         assert labels["app.kubernetes.io/instance"] == "rt"
         assert labels["app.kubernetes.io/managed-by"] == "Helm"
         assert labels["helm.sh/chart"].startswith("ringtrain-")
+
+
+def test_annotations_of_all_objects_and_of_the_crd(render: Render) -> None:
+    monitoring = ("podMonitor", "serviceMonitor", "prometheusRule", "dashboards")
+    manifests = render(
+        *("--set", ",".join(f"metrics.{each}.enabled=true" for each in monitoring)),
+        *("--set", "replicas=2,watchNamespaces={a},commonAnnotations.team=a,commonAnnotations.d=b"),
+        *("--set", "deploymentAnnotations.d=x,serviceAccount.annotations.role=arn,crds.annotations.wave=first"),
+    )
+    for manifest in manifests:
+        annotations = manifest["metadata"]["annotations"]
+        match manifest["kind"]:
+            case "CustomResourceDefinition":
+                assert annotations == {"helm.sh/resource-policy": "keep", "wave": "first"}
+            case "Deployment":
+                assert annotations == {"team": "a", "d": "x"}
+            case "ServiceAccount":
+                assert annotations == {"team": "a", "d": "b", "role": "arn"}
+            case _:
+                assert annotations == {"team": "a", "d": "b"}
+    # Nobody's values are changed by the merge of another's.
+    (crd,) = (each for each in render("--set", "crds.keep=false") if each["kind"] == "CustomResourceDefinition")
+    assert "annotations" not in crd["metadata"]
+
+
+def test_extras_land_where_a_user_expects_them(render: Render) -> None:
+    manifests = render(
+        *("--set", "commonLabels.team=a,deploymentAnnotations.d=x,podAnnotations.p=y,podLabels.tier=b"),
+        *("--set", "metrics.service.annotations.s=z,serviceAccount.annotations.role=arn"),
+        *("--set", "operator.extraEnv[0].name=HTTPS_PROXY,operator.extraEnv[0].value=http://proxy"),
+        *("--set", "operator.extraEnvFrom[0].configMapRef.name=settings"),
+    )
+    deployment = only(manifests, "Deployment")
+    pod = deployment["spec"]["template"]
+    (container,) = pod["spec"]["containers"]
+
+    assert deployment["metadata"]["annotations"] == {"d": "x"}
+    assert pod["metadata"]["annotations"]["p"] == "y"
+    assert pod["metadata"]["labels"].items() >= {"team": "a", "tier": "b"}.items()
+    assert "team" not in deployment["spec"]["selector"]["matchLabels"]
+    assert only(manifests, "Service")["metadata"]["annotations"] == {"s": "z"}
+    assert only(manifests, "ServiceAccount")["metadata"]["annotations"] == {"role": "arn"}
+    assert {"name": "HTTPS_PROXY", "value": "http://proxy"} in container["env"]
+    assert container["envFrom"] == [{"configMapRef": {"name": "settings"}}]
+    for manifest in manifests:
+        if manifest["kind"] != "CustomResourceDefinition":
+            assert manifest["metadata"]["labels"]["team"] == "a"
 
 
 def test_selectors_survive_an_upgrade_of_the_chart(render: Render) -> None:
@@ -111,12 +171,20 @@ def test_image_by_digest_wins_over_the_tag(render: Render) -> None:
         ("image.repository=", "'/image/repository'"),
         ("operator.logFormat=xml", "'/operator/logFormat': value must be one of 'plain', 'json'"),
         ("operator.resyncSeconds=0", "'/operator/resyncSeconds': minimum: got 0, want 1"),
+        ("operator.burst=0", "'/operator/burst': minimum: got 0, want 1"),
         ("operator.concurrency=many", "'/operator/concurrency': got string, want integer"),
+        ("networkPolicy.metricsFrom[0].pods=all", "'/networkPolicy/metricsFrom/0'"),
+        ("replicas=-1", "'/replicas': minimum: got -1, want 0"),
+        ("leaderElection.leaseSeconds=1", "'/leaderElection/leaseSeconds': minimum: got 1, want 3"),
         ("watchNamespaces=team-a", "'/watchNamespaces': got string, want array"),
         ("watchNamespaces={Team_A}", "'/watchNamespaces/0'"),
         ("watchNamespaces={a,a}", "'/watchNamespaces'"),
         ("metrics.service.port=70000", "'/metrics/service/port': maximum: got 70,000, want 65,535"),
         ("metrics.podMonitor.interval=fast", "'/metrics/podMonitor/interval'"),
+        ("metrics.dashboards.namespace=Team_A", "'/metrics/dashboards/namespace'"),
+        ("metrics.prometheusRule.runbookUrl=", "'/metrics/prometheusRule/runbookUrl'"),
+        ("operator.extraEnvFrom[0].name=settings", "'/operator/extraEnvFrom/0'"),
+        ("commonLabels.team=1", "'/commonLabels/team': got number, want string"),
         ("crds.enabled=maybe", "'/crds/enabled': got string, want boolean"),
         ("serviceAccount.create=false", "serviceAccount.name must name an existing service account"),
     ],
@@ -131,10 +199,23 @@ def test_wrong_values_are_refused(render: Render, values: str, message: str) -> 
 def test_every_value_is_described_and_in_the_schema() -> None:
     """helm-docs reads the comments; a value that the schema does not know could never be set."""
     lines = (CHART / "values.yaml").read_text().splitlines()
+    inside_of_maps = ("cpu", "memory", "grafana_dashboard")
     for before, line in itertools.pairwise(lines):
         key, _, value = line.partition(":")
-        if value.strip() and not line.lstrip().startswith("#") and key.strip() not in ("cpu", "memory"):
+        if value.strip() and not line.lstrip().startswith("#") and key.strip() not in inside_of_maps:
             assert before.lstrip().startswith("#"), f"{key.strip()} has no comment"
+
+
+def test_artifact_hub_reads_what_is_true() -> None:
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    notes = {key.removeprefix("artifacthub.io/"): value for key, value in chart["annotations"].items()}
+    (crd,) = yaml.safe_load(notes["crds"])
+    (example,) = yaml.safe_load(notes["crdsExamples"])
+
+    assert notes["license"] == "Apache-2.0"
+    assert (crd["name"], crd["version"], crd["kind"]) == (f"{PLURAL}.{GROUP}", VERSION, KIND)
+    assert example["spec"]["image"].endswith(f":{chart['appVersion']}")
+    parse(example["metadata"]["name"], example["spec"])
 
 
 def test_notes_tell_what_to_do_next() -> None:

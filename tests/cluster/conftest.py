@@ -3,20 +3,27 @@
 import os
 import sys
 import uuid
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner, Result
 
+from ringtrain_operator.commands.app import app
 from support import cluster as under_test
+from support.api_server import NOBODY, ApiServer
+from support.api_server import api_server as start_api_server
 from support.cluster import Cluster, Images
+from support.healthy_cluster import HealthyCluster, healthy_cluster
 from support.kube import SYSTEM, Kube
 from support.operator_process import OperatorProcess
-from support.prometheus import Prometheus
+from support.prometheus import Prometheus, annotated_pods, shipped_relabeling
 from support.trial import Trial
 
 TEST_SECONDS = 600
 """For a test by itself; the first one's fixtures may build images for many minutes, under time-outs of their own."""
+
+Invoke = Callable[..., Result]
 
 _kube = pytest.StashKey[Kube]()
 
@@ -122,7 +129,8 @@ def prometheus(cluster: Cluster, tmp_path: Path) -> Iterator[Prometheus]:
     """Scrapes the annotated pods of all namespaces every second."""
     if not cluster.is_testbed:
         pytest.skip("pod addresses are reachable from here on the test bed only")
-    with Prometheus(cluster.kube(), tmp_path) as server:
+    relabeling = shipped_relabeling()
+    with Prometheus(lambda: annotated_pods(cluster.kube()), tmp_path, relabeling=relabeling) as server:
         yield server
 
 
@@ -133,3 +141,30 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     if report.when == "call" and report.failed and kube is not None:
         report.sections.append(("the cluster", kube.diagnostics()))
     return report
+
+
+@pytest.fixture(scope="session")
+def api_server(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
+    """An API server without nodes and controllers, that no other test depends on; `NOBODY` is a user without rights."""
+    if not cluster.is_testbed:
+        pytest.skip("the API server's binary is the test bed's")
+    with start_api_server(tmp_path_factory.mktemp("api-server"), NOBODY) as server:
+        yield server
+
+
+@pytest.fixture
+def healthy(api_server: ApiServer) -> Iterator[HealthyCluster]:
+    """Tests break one thing of it."""
+    with healthy_cluster(api_server) as found:
+        yield found
+
+
+@pytest.fixture
+def invoke(monkeypatch: pytest.MonkeyPatch) -> Invoke:
+    """invoke(kubeconfig, "status", ...): the command line, in this process."""
+
+    def run(kubeconfig: Path, *arguments: str | Path) -> Result:
+        monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
+        return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+    return run

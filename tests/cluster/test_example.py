@@ -33,6 +33,7 @@ def example(images: Images, rounds: int) -> Object:
     job: Object = yaml.safe_load(EXAMPLE.read_text())
     job["spec"]["image"] = images.trainer
     job["spec"]["trainer"]["rounds"] = rounds
+    job["spec"]["checkpoint"]["volume"]["claimTemplate"]["whenDeleted"] = "Delete"
     # A lost node is noticed in seconds, so that the test need not wait longer.
     job["spec"].setdefault("faultTolerance", {})["nodeLossSeconds"] = 5
     return job
@@ -105,7 +106,9 @@ def test_the_example_survives_a_kill_a_deletion_and_the_loss_of_a_node(
     after = until_restarts(kube, 3)
 
     reasons = [failure["reason"] for failure in after["failures"]]
-    assert reasons[:2] == ["Signal9", "PodDeleted"]
+    # A pod that was deleted may have saved and ended before the operator looks.
+    assert reasons[0] == "Signal9"
+    assert reasons[1] in ("PodDeleted", "Preempted")
     assert set(reasons[2:]) == {"NodeLost"}
     assert after["countedRestarts"] == 1
     assert after["failures"][0]["rank"] == 1
@@ -130,11 +133,14 @@ def test_the_example_survives_a_kill_a_deletion_and_the_loss_of_a_node(
 
 
 def test_a_flipped_byte_costs_one_checkpoint_and_is_told(operator: Kube, kube: Kube, images: Images) -> None:
-    kube.apply(example(images, rounds=800))
+    job = example(images, rounds=800)
+    # The volume is only read where nothing lies in memory, and ranks that are stopped are to stay so.
+    job["spec"]["checkpoint"]["memoryEvery"] = 0
+    job["spec"]["faultTolerance"]["inPlaceRestarts"] = 0
+    kube.apply(job)
     until_round(kube, 11)
     name = pod_of(kube, 1)["metadata"]["name"]
-    # No checkpoint newer than the damaged one may be committed before everyone goes back: stop the trainers first. And
-    # the volume is only read when a machine's memory is lost.
+    # No checkpoint newer than the damaged one may be committed before everyone goes back: stop the trainers first.
     for replica in range(3):
         kube.exec(pod_of(kube, replica)["metadata"]["name"], "python", "-c", KILL_RANKS.replace("SIGKILL", "SIGSTOP"))
     damaged = kube.exec(name, "python", "-c", FLIP_BYTE).strip()
@@ -166,5 +172,5 @@ def test_prometheus_sees_the_training(operator: Kube, kube: Kube, images: Images
     )
     # In one query, for both start over when the warm-up ends.
     assert prometheus.until(f"{sent} > 0 and {sent} < {raw}", PATIENCE)
-    told = f'ringtrain_job_round{{exported_namespace="{kube.namespace}",training_job="{JOB}"}} > 0'
+    told = f'ringtrain_job_round{{namespace="{kube.namespace}",training_job="{JOB}"}} > 0'
     assert len(prometheus.until(told, PATIENCE)) == 1

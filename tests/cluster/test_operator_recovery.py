@@ -1,6 +1,11 @@
 """Pods, the operator and jobs go away in the middle of training."""
 
+import json
+import subprocess
+import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from signal import SIGKILL
 
@@ -8,12 +13,14 @@ import pytest
 
 from support.kube import Object
 from support.pod_history import PodHistory
-from support.trial import NANO, Trial
+from support.tools import command
+from support.trial import NANO, PATIENCE, Trial
 
 pytestmark = pytest.mark.cluster
 
 JOB = "job"
 ROUNDS = NANO["trainer"]["rounds"]
+RINGTRAIN = (sys.executable, "-c", "from ringtrain_operator.cli import main; main()")
 
 
 def check_success(trial: Trial, rounds: int, restarts: int) -> Object:
@@ -38,18 +45,50 @@ def test_a_job_trains_to_its_end(trial: Trial) -> None:
     trial.until("nothing of the job stays", lambda: trial.children(JOB) == [])
 
 
+@contextmanager
+def followed(trial: Trial, into: Path, *options: str) -> Iterator[list[str]]:
+    """What `ringtrain logs -f` prints; the list is filled at the end, which the job's end has to bring."""
+    lines: list[str] = []
+    follow = (*RINGTRAIN, "logs", JOB, "-f", f"--namespace={trial.kube.namespace}", *options)
+    with into.open("w") as output, subprocess.Popen(follow, stdout=output, stderr=subprocess.STDOUT) as process:
+        try:
+            yield lines
+            status = process.wait(PATIENCE)
+        finally:
+            process.kill()
+    lines += into.read_text().splitlines()
+    assert status == 0, lines
+
+
 def test_a_deleted_pod_is_replaced(trial: Trial, tmp_path: Path) -> None:
-    trial.submit(JOB, trial.nano())
-    with PodHistory(trial.kube, JOB, tmp_path / "pods") as history:
+    trial.submit(JOB, trial.nano(trainer={"rounds": 300}))
+    with (
+        PodHistory(trial.kube, JOB, tmp_path / "pods") as history,
+        followed(trial, tmp_path / "all") as log,
+        followed(trial, tmp_path / "one", "--rank", "1", "--prefix") as log_of_one,
+    ):
         trial.until_trained(f"{JOB}-1-0", 10)
+        ranks = json.loads(command(*RINGTRAIN, "top", JOB, "-o", "json", f"--namespace={trial.kube.namespace}"))
         trial.kube.kubectl("delete", "pod", f"{JOB}-1-0", "--wait=false")
-        status = check_success(trial, rounds=ROUNDS, restarts=1)
+        status = check_success(trial, rounds=300, restarts=1)
     assert history.doubled() == []
     (failure,) = status["failures"]
     assert failure["pod"] == f"{JOB}-1-0"
     assert failure["replica"] == 1
     assert failure["reason"] in ("PodDeleted", "Preempted")
     assert not failure["counted"]
+
+    assert {(pod, rank["rank"]) for pod, agent in ranks.items() for rank in agent["ranks"]} == {
+        (f"{JOB}-0-0", 0),
+        (f"{JOB}-1-0", 1),
+    }
+    assert all(agent["ranks"][0]["progress"]["round"] >= 9 for agent in ranks.values())
+    assert sum(line.startswith(f"[{JOB}-0-0] round 300/300 ") for line in log) == 1
+    for lines in (log, log_of_one):
+        old, new = ([line for line in lines if line.startswith(f"[{JOB}-1-{epoch}] ")] for epoch in (0, 1))
+        assert any("rank 1: " in line for line in old)
+        assert "exit code 0 (Done)" in new[-1]
+    assert not any(line.startswith(f"[{JOB}-0-") for line in log_of_one)
 
 
 @pytest.mark.parametrize("in_place", [True, False])

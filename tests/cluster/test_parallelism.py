@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from signal import Signals
 
 import pytest
 import yaml
@@ -12,10 +13,6 @@ from support.trial import Trial
 pytestmark = pytest.mark.cluster
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-KILL_RANK_1 = """
-import json, os, signal, urllib.request
-os.kill(json.load(urllib.request.urlopen("http://127.0.0.1:8470/status"))["ranks"][1]["pid"], signal.SIGKILL)
-"""
 PIPELINE = {"pipeline": 2, "microbatches": 2, "schedule": "1F1B"}
 
 
@@ -41,8 +38,7 @@ def test_a_stage_of_a_pipeline_is_lost_with_its_pod(trial: Trial) -> None:
 
 def test_a_rank_of_a_stage_is_killed(trial: Trial) -> None:
     trial.submit("job", trial.nano(replicas=1, procsPerReplica=2, parallelism=PIPELINE))
-    trial.until_round("job", 10)
-    trial.kube.exec("job-0-0", "python", "-c", KILL_RANK_1)
+    trial.signal_rank("job-0-0", Signals.SIGKILL, rounds=10, rank=1)
     status = ended(trial, "job")
     assert (status["round"], status["restarts"], status["failures"][0]["rank"]) == (150, 1, 1)
 

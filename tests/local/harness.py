@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from ringtrain.contract.addresses import AGENT_PORT, Addresses
+
 JOB = """\
 apiVersion: ringtrain.io/v1alpha1
 kind: TrainingJob
@@ -91,6 +93,13 @@ class Run:
         while left := self.processes():
             assert time.monotonic() < deadline, f"processes {left} are left behind"
             time.sleep(0.05)
+
+    def agents(self, replicas: int) -> list[str]:
+        """HOST:PORT of each replica's agent, once the first process was started."""
+        variables = (Path("/proc") / str(self.processes()[0]) / "environ").read_text().split("\0")
+        table = next(value for each in variables if (value := each.removeprefix("RINGTRAIN_ADDRESSES=")) != each)
+        addresses = Addresses.parse(table)
+        return [f"{addresses.of(replica)}:{AGENT_PORT}" for replica in range(replicas)]
 
     def processes(self) -> list[int]:
         """Pods' processes of this job that are still there."""

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from local.harness import Run, Runs
-from ringtrain_operator.local.usage import read_job
+from ringtrain_operator.commands.usage import read_job
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 FILES = sorted(EXAMPLES.rglob("*.yaml"))

@@ -1,3 +1,4 @@
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -5,8 +6,9 @@ import pytest
 
 from ringtrain_operator.api.status import TrainingJobStatus
 from ringtrain_operator.cluster.api import KubernetesApi
+from ringtrain_operator.cluster.kinds import Kind
 from ringtrain_operator.cluster.kubernetes import KubernetesCluster
-from ringtrain_operator.feed import Feed, Kind
+from ringtrain_operator.feed import Feed
 from ringtrain_operator.health import DELIVERY_SECONDS, WatchHealth
 from ringtrain_operator.metrics import OperatorMetrics
 from ringtrain_operator.plan.observed import JobKey
@@ -51,7 +53,7 @@ class Fed:
         self.cluster = KubernetesCluster(api, lambda: self.now)
         self.health = WatchHealth(Kind, 0)
         self.metrics = OperatorMetrics(lambda: 0)
-        self.feed = Feed(self.added.append, self.cluster, self.health, self.metrics.jobs, lambda: self.now)
+        self.feed = Feed(self.added.append, self.cluster, self.health, self.metrics.jobs.keep, lambda: self.now)
 
 
 def test_jobs_and_pods_give_their_jobs_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,6 +75,9 @@ def test_a_node_gives_the_jobs_with_pods_on_it_when_its_readiness_changes(
             {
                 "/apis/ringtrain.io/v1alpha1/namespaces/n/trainingjobs/job": says(200, job()),
                 "/api/v1/namespaces/n/pods": says(200, {"items": [pod()]}),
+                "/api/v1/namespaces/n/services": says(200, {"items": []}),
+                "/api/v1/namespaces/n/persistentvolumeclaims": says(200, {"items": []}),
+                "/apis/networking.k8s.io/v1/namespaces/n/networkpolicies": says(200, {"items": []}),
                 "/api/v1/nodes/node": says(200, node(True)),
             }
         )
@@ -100,11 +105,13 @@ def test_a_node_gives_the_jobs_with_pods_on_it_when_its_readiness_changes(
 def test_lists_queue_every_job_and_forget_those_that_are_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def work(api: KubernetesApi) -> None:
         fed = Fed(api)
-        fed.metrics.jobs.seen(KEY, TrainingJobStatus())
-        fed.metrics.jobs.seen(JobKey("n", "gone"), TrainingJobStatus())
+        fed.metrics.jobs.seen(KEY, TrainingJobStatus(), datetime.now(UTC))
+        fed.metrics.jobs.seen(JobKey("n", "gone"), TrainingJobStatus(), datetime.now(UTC))
         fed.feed.listed(Kind.JOBS, [job()], 0)
-        fed.feed.listed(Kind.PODS, [pod()], 0)
         assert fed.added == [KEY]
+        # The watch of pods has told of none.
+        fed.feed.listed(Kind.PODS, [pod()], 0)
+        assert fed.added == [KEY, KEY]
         assert fed.metrics.registry.get_sample_value("ringtrain_operator_jobs", {"phase": "Pending"}) == 1
 
     ScriptedApi(by_path({})).ask(tmp_path, monkeypatch, work)

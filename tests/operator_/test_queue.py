@@ -5,24 +5,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ringtrain_operator.queue import FIRST_BACKOFF, LONGEST_BACKOFF, KeyQueue, Workers
+from ringtrain_operator.queue import FIRST_BACKOFF, LEAST_REST, LONGEST_BACKOFF, LONGEST_REST, KeyQueue, Workers
 
 
 def test_a_key_is_queued_once() -> None:
     queue = KeyQueue[str]()
-    queue.add("a")
-    queue.add("b")
-    queue.add("a")
+    queue.add("a", 0)
+    queue.add("b", 0)
+    queue.add("a", 0)
     assert len(queue) == 2
     assert [queue.take(0), queue.take(0), queue.take(0)] == ["a", "b", None]
 
 
 def test_a_key_that_runs_is_not_given_twice_and_is_queued_again() -> None:
     queue = KeyQueue[str]()
-    queue.add("a")
+    queue.add("a", 0)
     queue.take(0)
-    queue.add("a")
-    queue.add("a")
+    queue.add("a", 0)
+    queue.add("a", 0)
     assert queue.take(0) is None
     queue.finish("a", 0, None)
     assert queue.take(0) == "a"
@@ -32,7 +32,7 @@ def test_a_key_that_runs_is_not_given_twice_and_is_queued_again() -> None:
 
 def test_requeue_after() -> None:
     queue = KeyQueue[str]()
-    queue.add("a")
+    queue.add("a", 0)
     queue.take(10)
     queue.finish("a", 10, 5)
     assert queue.next_due() == 15
@@ -43,10 +43,10 @@ def test_requeue_after() -> None:
 
 def test_a_pass_in_between_replaces_the_delayed_one() -> None:
     queue = KeyQueue[str]()
-    queue.add("a")
+    queue.add("a", 0)
     queue.take(0)
     queue.finish("a", 0, 5)
-    queue.add("a")
+    queue.add("a", 1)
     assert queue.take(1) == "a"
     queue.finish("a", 1, 9)
     assert queue.next_due() == 10
@@ -57,21 +57,56 @@ def test_a_pass_in_between_replaces_the_delayed_one() -> None:
 def test_errors_back_off_by_key_and_success_resets() -> None:
     queue = KeyQueue[str]()
     now, waits = 0.0, []
+    queue.add("bad", now)
     for _ in range(12):
-        queue.add("bad")
         assert queue.take(now) == "bad"
         waits.append(queue.fail("bad", now))
         now = queue.next_due() or 0.0
     assert waits[:3] == [FIRST_BACKOFF, 2 * FIRST_BACKOFF, 4 * FIRST_BACKOFF]
     assert waits[-1] == LONGEST_BACKOFF
-    queue.add("good")
+    queue.add("good", 0)
     assert queue.take(0) == "good"
     queue.finish("good", 0, None)
     assert queue.take(now) == "bad"
     queue.finish("bad", now, None)
-    queue.add("bad")
+    queue.add("bad", now)
     queue.take(now)
     assert queue.fail("bad", now) == FIRST_BACKOFF
+
+
+def test_a_key_rests_between_passes_and_is_looked_at_once_after_it() -> None:
+    queue = KeyQueue[str]()
+    queue.add("a", 0)
+    queue.take(0)
+    queue.finish("a", 0, 5)
+    queue.add("a", LEAST_REST / 4)
+    queue.add("a", LEAST_REST / 2)
+    assert queue.take(LEAST_REST / 2) is None
+    assert queue.next_due() == LEAST_REST
+    assert queue.take(LEAST_REST) == "a"
+    queue.add("a", LEAST_REST)
+    queue.finish("a", LEAST_REST, 5)
+    assert queue.next_due() == 2 * LEAST_REST
+    assert queue.take(9) == "a"
+
+
+def test_a_key_whose_passes_take_long_rests_as_long() -> None:
+    queue = KeyQueue[str]()
+    for now, took, rest in ((0.0, 1.0, 1.0), (100.0, 30.0, LONGEST_REST)):
+        queue.add("a", now)
+        queue.take(now)
+        queue.finish("a", now + took, 50)
+        queue.add("a", now + took)
+        assert queue.next_due() == now + took + rest
+
+
+def test_a_key_with_nothing_to_come_does_not_rest() -> None:
+    queue = KeyQueue[str]()
+    queue.add("a", 0)
+    queue.take(0)
+    queue.finish("a", 0, None)
+    queue.add("a", 0)
+    assert queue.take(0) == "a"
 
 
 @given(st.lists(st.tuples(st.sampled_from(["add", "take", "finish", "fail"]), st.integers(0, 3)), max_size=80))
@@ -81,7 +116,7 @@ def test_no_key_is_lost_and_none_runs_twice(steps: list[tuple[str, int]]) -> Non
     for step, key in steps:
         now += 1
         if step == "add":
-            queue.add(key)
+            queue.add(key, now)
             owed.add(key)
         elif step == "take":
             taken = queue.take(now)
@@ -105,8 +140,10 @@ def test_no_key_is_lost_and_none_runs_twice(steps: list[tuple[str, int]]) -> Non
     assert left == owed
 
 
-def run_workers(workers: Workers[str], until: asyncio.Event) -> None:
+def run_workers(workers: Workers[str], until: asyncio.Event, *keys: str) -> None:
     async def run() -> None:
+        for key in keys:
+            workers.add(key)
         task = asyncio.create_task(workers.run())
         async with asyncio.timeout(30):
             await until.wait()
@@ -131,9 +168,7 @@ def test_one_keys_trouble_never_delays_another() -> None:
         return 0
 
     workers = Workers(work, concurrency=2)
-    for key in ("stuck", "bad", "good"):
-        workers.add(key)
-    run_workers(workers, done)
+    run_workers(workers, done, "stuck", "bad", "good")
     assert passes["stuck"] == 1
     assert passes["bad"] < 20
     assert passes["good"] == 20
@@ -156,9 +191,7 @@ def test_concurrency_is_bounded_and_a_key_never_runs_twice_at_once() -> None:
         return None
 
     workers = Workers(work, concurrency=3)
-    for number in range(10):
-        workers.add(str(number))
-    run_workers(workers, done)
+    run_workers(workers, done, *map(str, range(10)))
     assert highest == 3
 
 
@@ -177,6 +210,5 @@ def test_a_pass_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
         return None
 
     workers = Workers(work, concurrency=1)
-    workers.add("a")
-    run_workers(workers, done)
+    run_workers(workers, done, "a")
     assert passes == 3

@@ -1,10 +1,12 @@
 import asyncio
+from datetime import timedelta
 
 import pytest
 
 from operator_.plan.builders import KEY, NOW
 from operator_.plan.hostile_cluster import ApiDown, HostileCluster, Killed, Trouble
-from operator_.plan.hostile_world import World
+from operator_.plan.hostile_world import TTL_SECONDS, World
+from ringtrain_operator.api.status import JobPhase, TrainingJobStatus
 from ringtrain_operator.plan.observed import JobKey
 from ringtrain_operator.reconcile import Pass, reconcile
 
@@ -26,6 +28,16 @@ def test_a_pass_persists_then_creates_then_tells() -> None:
     assert sorted(world.pods) == ["gpt-0-0", "gpt-1-0", "gpt-2-0"]
     assert world.service
     assert [event.reason for event in world.events] == ["Started"]
+
+
+def test_a_gang_is_created_when_there_is_room_for_all() -> None:
+    world = World(gang="Operator", room=2)
+    passes(world)
+    assert (world.pods, [event.reason for event in world.events]) == ({}, ["NoRoom"])
+    world.room = 3
+    passes(world)
+    assert sorted(world.pods) == ["gpt-0-0", "gpt-1-0", "gpt-2-0"]
+    assert world.events[-1].reason == "Started"
 
 
 def test_a_job_that_does_not_exist_needs_nothing() -> None:
@@ -75,3 +87,27 @@ def test_pods_are_not_created_before_what_they_need() -> None:
     with pytest.raises(ApiDown):
         passes(world, Trouble(call=4, kind="error", after=False))
     assert (world.service, world.pods) == (False, {})
+
+
+def finished(ttl: int) -> World:
+    """A world whose job has ended `ttl` seconds ago."""
+    over = TrainingJobStatus(
+        phase=JobPhase.SUCCEEDED, completion_time=NOW - timedelta(seconds=ttl), observed_generation=1
+    )
+    return World(status=over)
+
+
+def test_a_job_whose_time_is_over_is_deleted() -> None:
+    world = finished(TTL_SECONDS - 1)
+    assert passes(world).requeue_after == 1
+    assert not world.job_deleted
+    world = finished(TTL_SECONDS)
+    passes(world)
+    assert world.job_deleted
+    assert passes(world) == Pass(status=None)
+
+
+def test_a_job_that_was_changed_meanwhile_is_looked_at_again_before_it_is_deleted() -> None:
+    world = finished(TTL_SECONDS)
+    assert passes(world, Trouble(call=3, kind="conflict", after=False)).requeue_after == 0
+    assert not world.job_deleted

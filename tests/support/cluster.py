@@ -54,6 +54,14 @@ class Cluster:
         kube = self.kube()
         kube.until(f"{name} Ready", lambda: name in ready_nodes(kube), timeout)
 
+    def unplug(self, name: str) -> None:
+        """Takes the node's link down: what runs on it runs on, and reaches nothing else."""
+        self.testbed("unplug", name.removeprefix("node-"))
+
+    def plug(self, name: str) -> None:
+        """Puts the link of a node that runs up again."""
+        self.testbed("plug", name.removeprefix("node-"))
+
     def advertise(self, node: str, resource: str, count: int) -> None:
         """Makes the node offer `count` of an extended resource, as a device plug-in would; 0 takes it back."""
         path = "/status/capacity/" + resource.replace("/", "~1")
@@ -108,12 +116,12 @@ def load_images(cluster: Cluster) -> Images:
     return Images("localhost/ringtrain-operator:dev", "localhost/ringtrain-trainer:dev", version)
 
 
-def install_operator(cluster: Cluster, images: Images, *args: str) -> None:
+def install_operator(cluster: Cluster, images: Images, *args: str, chart: Path = CHART) -> None:
     """`helm upgrade --install` of the chart; waits until the operator is ready."""
     repository, _, tag = images.operator.rpartition(":")
     values = (f"image.repository={repository}", f"image.tag={tag}", f"podAnnotations.images={images.version}")
     command(
-        *(tool("helm"), "upgrade", "--install", "ringtrain", CHART, f"--kubeconfig={cluster.kubeconfig}"),
+        *(tool("helm"), "upgrade", "--install", "ringtrain", chart, f"--kubeconfig={cluster.kubeconfig}"),
         *(f"--namespace={SYSTEM}", "--create-namespace", "--take-ownership", "--wait", "--timeout=180s"),
         *(arg for value in values for arg in ("--set-string", value)),
         *args,

@@ -1,6 +1,5 @@
 """A job of real agents on loopback addresses, started without any operator."""
 
-import contextlib
 import os
 import random
 import signal
@@ -9,17 +8,21 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from ringtrain.contract.addresses import AGENT_PORT, Addresses
+from ringtrain.contract.addresses import AGENT_PORT
 from ringtrain.contract.environment import CheckpointSettings, ReplicaEnvironment
 from ringtrain.contract.faults import parse_faults
+from ringtrain.contract.output import prefix
 from ringtrain.contract.phases import Phase, PhaseTimeouts
+from ringtrain.contract.preflight import Preflight
 from ringtrain.contract.report import AgentStatus, TerminationMessage
+from ringtrain_operator.local.loopback import LoopbackBlock
 from support.environments import replica_environment
+from support.processes import processes, running, send
 
 LOOP_SCRIPT = Path(__file__).parent / "loop_script.py"
 PATIENCE = 240.0
@@ -44,15 +47,16 @@ class LoopbackJob:
     grace_seconds: float = 20.0
     first_epoch: int = 0
     in_place_restarts: int = 0
+    preflight: Preflight | None = None
     prefix: tuple[str, ...] = ()
     """Of the command that starts an agent."""
     agents: dict[int, subprocess.Popen[bytes]] = field(default_factory=dict)
     """The newest of each replica."""
 
     def __post_init__(self) -> None:
-        number = random.randrange(2, 255)
+        self._block = LoopbackBlock(random.Random())
+        self.addresses = self._block.addresses
         self.name = f"job-{os.getpid()}-{random.randrange(10**9)}"
-        self.addresses = Addresses("loopback", f"127.{number}")
         self._all: list[subprocess.Popen[bytes]] = []
         self._logs: list[IO[bytes]] = []
 
@@ -66,6 +70,7 @@ class LoopbackJob:
             addresses=self.addresses,
             timeouts=self.timeouts,
             in_place_restarts=self.in_place_restarts,
+            preflight=self.preflight,
             grace_seconds=self.grace_seconds,
             termination_log=str(self.termination_log(replica, epoch)),
             checkpoint=self.checkpoint,
@@ -97,7 +102,7 @@ class LoopbackJob:
         """As the loss of a pod: everything in it dies at once."""
         victims = self.processes(replica)
         for pid in victims:
-            _kill(pid)
+            send(pid, signal.SIGKILL)
         self.agents[replica].wait(PATIENCE)
 
     def wait(self, replica: int) -> int:
@@ -112,6 +117,14 @@ class LoopbackJob:
 
     def log(self, replica: int) -> str:
         return (self.directory / f"replica-{replica}.log").read_text(errors="replace")
+
+    def printed(self, rank: int) -> str:
+        """What a rank has printed; with one rank a replica, what its agent logs too."""
+        log = self.log(rank // self.procs_per_replica)
+        if self.procs_per_replica == 1:
+            return log
+        own = prefix(rank)
+        return "".join(line.removeprefix(own) for line in log.splitlines(keepends=True) if line.startswith(own))
 
     def get(self, replica: int, path: str) -> tuple[int, str]:
         """(HTTP status, body); (0, the error) when the agent does not answer."""
@@ -164,53 +177,28 @@ class LoopbackJob:
 
     def processes(self, replica: int | None = None) -> list[int]:
         """Every living process of the job, or of one replica of it, however deep it lies."""
-        marks = [f"RINGTRAIN_JOB={self.name}".encode()]
-        if replica is not None:
-            marks.append(f"RINGTRAIN_REPLICA={replica}".encode())
-        return [pid for pid in _pids() if set(marks) <= set(_environment_of(pid))]
+        one = {} if replica is None else {"RINGTRAIN_REPLICA": str(replica)}
+        return processes(RINGTRAIN_JOB=self.name, **one)
 
     def pid_of(self, replica: int, module: str) -> int:
         """The process that runs `python -m module` in a replica."""
-        (pid,) = [pid for pid in self.processes(replica) if module.encode() in _command_of(pid)]
+        (pid,) = running(module, self.processes(replica))
         return pid
 
     def standbys(self, replica: int) -> list[int]:
         """The standby of a replica, and its forks: the ranks."""
-        return [pid for pid in self.processes(replica) if b"ringtrain.runtime.standby" in _command_of(pid)]
+        return running("ringtrain.runtime.standby", self.processes(replica))
 
     def close(self) -> None:
         """Ends everything by force."""
         for pid in self.processes():
-            _kill(pid)
+            send(pid, signal.SIGKILL)
         for agent in self._all:
             agent.wait(PATIENCE)
         for log in self._logs:
             log.close()
+        self._block.close()
 
 
 def terminate(agent: subprocess.Popen[bytes]) -> None:
     agent.send_signal(signal.SIGTERM)
-
-
-def _pids() -> Sequence[int]:
-    return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdecimal()]
-
-
-def _command_of(pid: int) -> list[bytes]:
-    try:
-        return (Path("/proc") / str(pid) / "cmdline").read_bytes().split(b"\0")
-    except OSError:
-        return []
-
-
-def _environment_of(pid: int) -> list[bytes]:
-    """Empty for zombies and for processes that have just ended."""
-    try:
-        return (Path("/proc") / str(pid) / "environ").read_bytes().split(b"\0")
-    except OSError:
-        return []
-
-
-def _kill(pid: int) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGKILL)

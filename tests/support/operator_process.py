@@ -7,7 +7,12 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Self
+
+from support.kube import Kube
 
 EXIT_SECONDS = 30.0
 
@@ -15,16 +20,30 @@ EXIT_SECONDS = 30.0
 class OperatorProcess:
     """`stop` must be called. The log of all its lives is appended to `log`."""
 
-    def __init__(self, namespace: str, log: Path, resync_seconds: float = 5.0) -> None:
+    def __init__(self, namespace: str, log: Path, resync_seconds: float = 5.0, **env: str) -> None:
+        """`env`: more settings, without their prefix."""
         self.log = log
-        self.health_port, self.metrics_port = _free_ports(2)
+        self.health_port, self.metrics_port, self.page_port = free_ports(3)
         self._env = os.environ | {
             "RINGTRAIN_WATCH_NAMESPACES": namespace,
             "RINGTRAIN_HEALTH_PORT": str(self.health_port),
             "RINGTRAIN_METRICS_PORT": str(self.metrics_port),
+            "RINGTRAIN_PAGE_PORT": str(self.page_port),
             "RINGTRAIN_RESYNC_SECONDS": str(resync_seconds),
         }
+        self._env |= {f"RINGTRAIN_{name}": value for name, value in env.items()}
         self._process: subprocess.Popen[bytes] | None = None
+
+    @contextmanager
+    def running(self, kube: Kube) -> Iterator[Self]:
+        """Started, and ready; killed after the block, its log printed: pytest shows it when the test fails."""
+        try:
+            self.start()
+            kube.until("the operator is ready", self.is_ready)
+            yield self
+        finally:
+            self.kill()
+            print(self.log.read_text())  # noqa: T201
 
     def start(self) -> None:
         assert self._process is None, "it runs already"
@@ -49,6 +68,20 @@ class OperatorProcess:
         finally:
             self.kill()
 
+    def pause(self) -> None:
+        """SIGSTOP, as when its machine stands still."""
+        assert self._process is not None, "it does not run"
+        self._process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> int:
+        """Of an operator that ends by itself then. Returns the exit status."""
+        assert self._process is not None, "it does not run"
+        self._process.send_signal(signal.SIGCONT)
+        try:
+            return self._process.wait(EXIT_SECONDS)
+        finally:
+            self.kill()
+
     def is_ready(self) -> bool:
         return self.get(self.health_port, "/readyz")[0] == 200
 
@@ -63,7 +96,7 @@ class OperatorProcess:
             return 0, ""
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     sockets = [socket.socket() for _ in range(count)]
     try:
         for probe in sockets:

@@ -44,13 +44,13 @@ def by_path(answers: Mapping[str, Answer]) -> Answer:
 
 
 class ScriptedApi:
-    """`requests`, `bodies` and `errors` tell what the client did."""
+    """`requests`, `bodies` and `attempts` tell what the client did."""
 
     def __init__(self, answer: Answer) -> None:
         self._script = answer
         self.requests: list[web.Request] = []
         self.bodies: list[bytes] = []
-        self.errors: list[tuple[str, int]] = []
+        self.attempts: list[tuple[str, int]] = []
         self.kubeconfig = Path()
 
     def ask(self, folder: Path, monkeypatch: pytest.MonkeyPatch, work: Callable[[KubernetesApi], Awaitable[T]]) -> T:
@@ -67,12 +67,15 @@ class ScriptedApi:
                 port = runner.addresses[0][1]
                 self.kubeconfig = write_kubeconfig(folder / "kubeconfig", port, token="first")
                 monkeypatch.setenv("KUBECONFIG", str(self.kubeconfig))
-                async with KubernetesApi.connect(lambda verb, status: self.errors.append((verb, status))) as api:
+                async with KubernetesApi.connect(self._attempted) as api:
                     return await work(api)
             finally:
                 await runner.cleanup()
 
         return asyncio.run(run())
+
+    def _attempted(self, verb: str, status: int, _seconds: float) -> None:
+        self.attempts.append((verb, status))
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         self.requests.append(request)

@@ -40,15 +40,15 @@ class TrainerJob(LoopbackJob):
     @property
     def digests(self) -> list[str]:
         """Those of all runs that finished."""
-        return re.findall(r"^final digest ([0-9a-f]{64})$", self.log(0), re.MULTILINE)
+        return re.findall(r"^final digest ([0-9a-f]{64})$", self.printed(0), re.MULTILINE)
 
     @property
     def losses(self) -> dict[int, float]:
         """By round; of a round that was trained twice, the last."""
-        lines = re.findall(r"^round (\d+)/\d+ loss (\S+) ", self.log(0), re.MULTILINE)
+        lines = re.findall(r"^round (\d+)/\d+ loss (\S+) ", self.printed(0), re.MULTILINE)
         return {int(round): float(loss) for round, loss in lines}
 
     @property
     def starts(self) -> list[str]:
         """What each generation started from."""
-        return re.findall(r"start from (?:checkpoint )?(the seed|round-\d+)", self.log(0))
+        return re.findall(r"start from (?:checkpoint )?(the seed|round-\d+)", self.printed(0))

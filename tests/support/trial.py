@@ -26,7 +26,7 @@ NANO: Object = {
         "batch": {"perRank": 4},
     },
     "resources": {"requests": {"cpu": "10m", "memory": "64Mi"}},
-    "checkpoint": {"every": 5, "volume": {"claimTemplate": {"storage": "1Gi"}}},
+    "checkpoint": {"every": 5, "volume": {"claimTemplate": {"storage": "1Gi", "whenDeleted": "Delete"}}},
 }
 """A job that trains in half a minute at most; its image is the trial's."""
 
@@ -34,7 +34,7 @@ WHEN_TRAINED = """
 import json, subprocess, time, urllib.request
 deadline = time.monotonic() + 30
 while time.monotonic() < deadline:
-    (rank,) = json.load(urllib.request.urlopen("{url}"))["ranks"] or [{{"phase": "none"}}]
+    rank = dict(enumerate(json.load(urllib.request.urlopen("{url}"))["ranks"])).get({rank}, {{"phase": "none"}})
     if rank["phase"] == "training" and (rank["progress"] or {{"round": 0}})["round"] >= {rounds}:
         {act}
         print("ready")
@@ -94,14 +94,16 @@ class Trial:
         """Until the pod's rank has finished so many rounds; it looks from inside, for jobs are quicker than kubectl."""
         self._when_trained(pod, rounds, "pass")
 
-    def signal_rank(self, pod: str, signal: Signals, rounds: int = 1) -> None:
-        """As soon as the pod's rank has finished so many rounds and is in the training phase."""
-        self._when_trained(pod, rounds, DELAYED_SIGNAL.format(signal=signal.value))
+    def signal_rank(self, pod: str, signal: Signals, rounds: int = 1, rank: int = 0) -> None:
+        """As soon as this rank of the pod has finished so many rounds and is in the training phase."""
+        self._when_trained(pod, rounds, DELAYED_SIGNAL.format(signal=signal.value), rank)
 
-    def _when_trained(self, pod: str, rounds: int, act: str) -> None:
-        code = WHEN_TRAINED.format(url=f"http://127.0.0.1:{AGENT_PORT}/status", rounds=rounds, act=act)
+    def _when_trained(self, pod: str, rounds: int, act: str, rank: int = 0) -> None:
+        url = f"http://127.0.0.1:{AGENT_PORT}/status"
+        code = WHEN_TRAINED.format(url=url, rounds=rounds, act=act, rank=rank)
         self.until(
-            f"the rank of {pod} trained {rounds} rounds", lambda: "ready" in self.kube.exec(pod, "python", "-c", code)
+            f"rank {rank} of {pod} trained {rounds} rounds",
+            lambda: "ready" in self.kube.exec(pod, "python", "-c", code),
         )
 
     def until(self, what: str, condition: Callable[[], T | None]) -> T:

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import IO
 
 _PR_SET_PDEATHSIG = 1
@@ -23,6 +24,19 @@ def die_with_parent(parent: int | None = None) -> None:
 def adopt_orphans() -> None:
     """Descendants whose parents ended become children of this process, so that `Children` reaps them."""
     _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def state(pid: int) -> str:
+    """The kernel's letter for what a process does; empty when it is gone."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (OSError, IndexError):
+        return ""
+
+
+def is_stopped(pid: int) -> bool:
+    """By a signal; by a debugger does not count."""
+    return state(pid) == "T"
 
 
 class Child:
@@ -47,6 +61,14 @@ class Child:
         """SIGKILL to its whole process group; nothing when it has ended (its group was killed then)."""
         if not self._ended.done():
             os.killpg(self.pid, signal.SIGKILL)
+
+    def kill_if_stopped(self) -> bool:
+        """Whether a signal had stopped it: then it does nothing for those who wait for it, and would not end by
+        itself."""
+        stopped = not self._ended.done() and is_stopped(self.pid)
+        if stopped:
+            self.kill()
+        return stopped
 
     def terminate(self) -> None:
         """SIGTERM to its whole process group."""
@@ -78,6 +100,7 @@ class Children:
         pass_fds: Sequence[int] = (),
         stdin: int | IO[bytes] | None = subprocess.DEVNULL,
         stdout: int | IO[bytes] | None = None,
+        stderr: int | IO[bytes] | None = None,
     ) -> Child:
         """Raises OSError when the command cannot be started."""
         parent = os.getpid()
@@ -87,6 +110,7 @@ class Children:
             pass_fds=pass_fds,
             stdin=stdin,
             stdout=stdout,
+            stderr=stderr,
             start_new_session=True,
             preexec_fn=lambda: die_with_parent(parent),
         )

@@ -29,6 +29,17 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 app.kubernetes.io/part-of: ringtrain
+{{- with .Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{/* Of metadata, from a list: the context, and the object's own annotations, which win. Nothing where there is none. */}}
+{{- define "ringtrain.annotations" -}}
+{{- with mergeOverwrite (dict) (first .).Values.commonAnnotations (last . | default dict) }}
+  annotations:
+    {{- toYaml . | nindent 4 }}
+{{- end }}
 {{- end }}
 
 {{- define "ringtrain.serviceAccountName" -}}
@@ -47,11 +58,18 @@ app.kubernetes.io/part-of: ringtrain
 {{- end }}
 {{- end }}
 
+{{/* Who may ask the agents of jobs: the operator, and whom the values name. */}}
+{{- define "ringtrain.agentsFrom" -}}
+{{- $namespace := dict "matchLabels" (dict "kubernetes.io/metadata.name" .Release.Namespace) }}
+{{- $pods := dict "matchLabels" (fromYaml (include "ringtrain.selectorLabels" .)) }}
+{{- prepend .Values.networkPolicy.metricsFrom (dict "namespaceSelector" $namespace "podSelector" $pods) | toJson }}
+{{- end }}
+
 {{/* What the operator may do with the objects of a namespace: in a ClusterRole, or in a Role of each watched namespace. */}}
 {{- define "ringtrain.namespacedRules" -}}
 - apiGroups: [ringtrain.io]
   resources: [trainingjobs]
-  verbs: [get, list, watch]
+  verbs: [get, list, watch, delete]
 - apiGroups: [ringtrain.io]
   resources: [trainingjobs/status]
   verbs: [update]
@@ -60,10 +78,16 @@ app.kubernetes.io/part-of: ringtrain
   verbs: [get]
 - apiGroups: [""]
   resources: [pods]
-  verbs: [get, list, watch, create, delete]
+  verbs: [get, list, watch, create, patch, delete]
 - apiGroups: [""]
   resources: [services, persistentvolumeclaims]
-  verbs: [get, create]
+  verbs: [get, list, watch, create]
+- apiGroups: [networking.k8s.io]
+  resources: [networkpolicies]
+  verbs: [get, list, watch, create]
+- apiGroups: [scheduling.volcano.sh, scheduling.x-k8s.io]
+  resources: [podgroups]
+  verbs: [create, patch]
 - apiGroups: [""]
   resources: [events]
   verbs: [create, patch]

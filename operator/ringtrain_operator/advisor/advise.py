@@ -2,7 +2,7 @@
 
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, TypeVar
@@ -12,13 +12,16 @@ from rich.console import Console
 
 from ringtrain.contract.communication import BUCKET_MEBIBYTES, CommunicationConfig
 from ringtrain_operator.advisor import links
-from ringtrain_operator.advisor.advice import Choice, Workload, advise, extrapolate
+from ringtrain_operator.advisor.advice import Advice, Choice, Workload, advise, extrapolate
+from ringtrain_operator.advisor.document import document
 from ringtrain_operator.advisor.formats import format_of
 from ringtrain_operator.advisor.layout import BYTES_VOCABULARY, Parameter, built_in, typical
 from ringtrain_operator.advisor.model import Hardware
 from ringtrain_operator.advisor.tables import choices, growth, show
 from ringtrain_operator.api.spec import TrainingJobSpec
-from ringtrain_operator.local.usage import UsageError, read_job, refuse
+from ringtrain_operator.commands.options import Format, OutputOption
+from ringtrain_operator.commands.show import Screen
+from ringtrain_operator.commands.usage import UsageError, read_job, refuse
 
 _PROCESSES = 8
 _GPU_TFLOPS = 312.0
@@ -84,6 +87,7 @@ def advise_command(
     max_noise: Annotated[
         float, typer.Option(help="Most noise to advise, as a share of the summed gradients.", show_default="a third")
     ] = _MAXIMUM_ERROR,
+    output: OutputOption = Format.TABLE,
 ) -> None:
     """Predict a round's time and communication, and say which codec and algorithm pay off, if any.
 
@@ -106,7 +110,12 @@ def advise_command(
         limit = _within("--max-noise", max_noise)
     except UsageError as error:
         raise refuse(*error.lines) from error
-    _print(job, limit)
+    advice = advise(job.workload, job.machines, limit, job.own)
+    grown = extrapolate(job.workload, limit)
+    if output is Format.JSON:
+        Screen().json(document(advice, job.own, grown, job.assumed))
+    else:
+        _print(job, advice, grown)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,14 +151,13 @@ class _Job:
         return cls(workload, machines, own, (model, computed, *_assumptions(workload)))
 
 
-def _print(job: _Job, limit: float) -> None:
+def _print(job: _Job, advice: Advice, grown: Sequence[tuple[int, Advice]]) -> None:
     console = Console(file=sys.stdout, highlight=False)
     plain = not console.is_terminal
-    advice = advise(job.workload, job.machines, limit, job.own)
     for line in job.assumed:
         console.print(line, markup=False, style=None if plain else "dim", soft_wrap=plain)
     show(console, choices(advice, job.own))
-    show(console, growth(extrapolate(job.workload, limit)))
+    show(console, growth(grown))
     for reason in advice.reasons:
         console.print(f"- {reason}", markup=False, soft_wrap=plain)
     console.print(advice.sentence, markup=False, style=None if plain else "bold", soft_wrap=plain)

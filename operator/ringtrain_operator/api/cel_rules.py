@@ -12,6 +12,8 @@ from ringtrain.contract.parallelism import DEFAULT_STAGES_PER_RANK, ParallelismC
 from ringtrain.contract.trainer_config import ModelConfig
 from ringtrain_operator.api import names
 from ringtrain_operator.api.reserved import LABEL_PREFIX
+from ringtrain_operator.api.scheduling import Scheduling
+from ringtrain_operator.api.spec import CONTROLLER
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,10 @@ _STAGES_PER_RANK = "(has({0}.stagesPerRank) ? {0}.stagesPerRank : " + f"{DEFAULT
 _TRAINS = "!has(self.trainer) || !has(self.parallelism) || self.parallelism.pipeline == 1"
 _SUBLAYERS = f"2 * (has(self.trainer.model.layers) ? self.trainer.model.layers : {_LAYERS}[self.trainer.model.size])"
 _MICROBATCHES = "self.parallelism.microbatches"
+_GANG = f"has(self.gang) ? self.gang : '{Scheduling().gang}'"
+_OWN_GROUP = "!has(self.scheduling) || self.scheduling.gang in ['None', 'Operator']"
 _GPUS = "self.resources.limits[self.gpuResource]"
+_MANAGED_BY = f"has({{0}}.managedBy) ? {{0}}.managedBy : '{CONTROLLER}'"
 _RESERVED_PREFIX = f"self.all(key, !key.startsWith('{LABEL_PREFIX}'))"
 _RESERVED_MESSAGE = f"{LABEL_PREFIX} is reserved for the operator: use a prefix of your own"
 
@@ -60,6 +65,17 @@ CEL_RULES = (
         ("spec",),
         f"!has(self.args) || size(self.args) == 0 || {_HAS_COMMAND}",
         "args needs command: the built-in trainer takes no arguments",
+    ),
+    CelRule(
+        ("spec",),
+        f"({_MANAGED_BY.format('self')}) == ({_MANAGED_BY.format('oldSelf')})",
+        "managedBy cannot be changed: delete the job, and apply it anew",
+    ),
+    CelRule(
+        ("spec", "faultTolerance"),
+        "!has(self.rules) || self.rules.all(rule, (has(rule.exitCodes) && size(rule.exitCodes) > 0) || "
+        "(has(rule.reasons) && size(rule.reasons) > 0) || (has(rule.podConditions) && size(rule.podConditions) > 0))",
+        "set at least one of exitCodes, reasons and podConditions in every one of rules",
     ),
     CelRule(
         ("spec",),
@@ -140,6 +156,26 @@ CEL_RULES = (
         "parallelism.microbatches: schedule Interleaved1F1B needs a multiple of pipeline, or fewer",
     ),
     CelRule(
+        ("spec",),
+        "!has(self.elastic) || has(self.checkpoint)",
+        "elastic needs checkpoint: training would start over with every change of size",
+    ),
+    CelRule(
+        ("spec",),
+        "!has(self.elastic) || !has(self.faultTolerance) || self.faultTolerance.recovery != 'Exact'",
+        "elastic: another size gives other bits: remove it, or set faultTolerance.recovery to Live",
+    ),
+    CelRule(
+        ("spec",),
+        "!has(self.elastic) || !has(self.communication) || self.communication.inter != 'mpi'",
+        "elastic is not offered with MPI: remove it, or set communication.inter to gloo",
+    ),
+    CelRule(
+        ("spec",),
+        "!has(self.elastic) || self.elastic.minReplicas <= self.replicas",
+        "elastic.minReplicas is more than replicas: lower it",
+    ),
+    CelRule(
         ("spec", "parallelism"),
         f"!has(self.stagesPerRank) || {_INTERLEAVED}",
         "stagesPerRank is of schedule Interleaved1F1B only: remove it, or set that schedule",
@@ -196,6 +232,39 @@ CEL_RULES = (
         f"(has(self.width) ? self.width : {_WIDTHS}[{_SIZE}]) % "
         f"(has(self.heads) ? self.heads : {_HEADS}[{_SIZE}]) == 0",
         "width is not a multiple of heads: set width or heads",
+    ),
+    CelRule(
+        ("spec", "scheduling"),
+        "!has(self.topologyPolicy) || self.topologyPolicy == 'Preferred' || has(self.topologyKey)",
+        "topologyPolicy Required needs topologyKey: set it, or remove topologyPolicy",
+    ),
+    CelRule(
+        ("spec", "scheduling"),
+        f"!has(self.queueName) || ({_GANG}) in ['Kueue', 'Volcano']",
+        "queueName is of gang Kueue and Volcano only: set one of them, or remove it",
+    ),
+    CelRule(
+        ("spec", "scheduling"),
+        f"has(self.queueName) || ({_GANG}) != 'Kueue'",
+        "queueName is required with gang Kueue: name a LocalQueue of the job's namespace",
+    ),
+    CelRule(
+        ("spec",),
+        f"{_OWN_GROUP} || !has(self.elastic)",
+        "scheduling.gang: Kueue, Volcano and Coscheduling start all replicas or none: remove elastic, or set Operator",
+    ),
+    CelRule(
+        ("spec",),
+        f"{_OWN_GROUP} || self.spareReplicas == 0",
+        "scheduling.gang: Kueue, Volcano and Coscheduling would not count spares: set spareReplicas to 0, or gang to "
+        "Operator",
+    ),
+    CelRule(
+        ("spec",),
+        "!has(self.scheduling) || self.scheduling.gang != 'Kueue' || !has(self.faultTolerance) || "
+        "!(has(self.faultTolerance.nodeExclusion) || has(self.faultTolerance.preflight))",
+        "scheduling.gang: Kueue wants replacements like the first pods, which may run on the same nodes: remove "
+        "faultTolerance.nodeExclusion and preflight",
     ),
     CelRule(("spec", "template", "metadata", "labels"), _RESERVED_PREFIX, _RESERVED_MESSAGE),
     CelRule(("spec", "template", "metadata", "annotations"), _RESERVED_PREFIX, _RESERVED_MESSAGE),

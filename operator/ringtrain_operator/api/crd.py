@@ -19,6 +19,16 @@ CHART_FILE = Path("charts/ringtrain/templates/crd.yaml")
 
 _RULES = "x-kubernetes-validations"
 _WRITTEN = "# Written by `python -m ringtrain_operator.api.crd` from the typed spec: change that.\n"
+_ANNOTATIONS = """\
+  {{- if or .Values.crds.keep .Values.crds.annotations }}
+  annotations:
+    {{- if .Values.crds.keep }}
+    helm.sh/resource-policy: keep
+    {{- end }}
+    {{- with .Values.crds.annotations }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+  {{- end }}""".splitlines()
 _LIST_KEYS = {"conditions": "type", "members": "index"}
 """Lists of the status that are maps by one of their fields."""
 
@@ -45,7 +55,10 @@ def custom_resource_definition() -> dict[str, Any]:
                     "name": VERSION,
                     "served": True,
                     "storage": True,
-                    "subresources": {"status": {}},
+                    "subresources": {
+                        "status": {},
+                        "scale": {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"},
+                    },
                     "additionalPrinterColumns": _columns(),
                     "schema": {"openAPIV3Schema": _schema()},
                 }
@@ -116,8 +129,7 @@ def chart_yaml() -> str:
     """For Helm: kept on uninstall, without CEL rules where the cluster does not know them."""
     lines = _yaml(custom_resource_definition()).replace("{{", '{{ "{{" }}').splitlines()
     name = lines.index(f"  name: {PLURAL}.{GROUP}")
-    keep = ["  {{- if .Values.crds.keep }}", "  annotations:", "    helm.sh/resource-policy: keep", "  {{- end }}"]
-    body = [*lines[: name + 1], *keep, *_guarded(lines[name + 1 :])]
+    body = [*lines[: name + 1], *_ANNOTATIONS, *_guarded(lines[name + 1 :])]
     return "\n".join([_WRITTEN + "{{- if .Values.crds.enabled }}", *body, "{{- end }}", ""])
 
 

@@ -9,6 +9,8 @@ DNS_LABEL = r"^[a-z]([-a-z0-9]*[a-z0-9])?$"
 """DNS-1035: the name of a Service."""
 NAMESPACE = r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"
 """DNS-1123 label: the name of a namespace."""
+DNS_LABEL_1123 = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
+"""Within 63 characters."""
 DNS_SUBDOMAIN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
 """DNS-1123 subdomain: the name of most objects, within 253 characters."""
 MAXIMUM_SUBDOMAIN = 253
@@ -19,12 +21,18 @@ QUALIFIED_RESOURCE = f"^{_DOMAIN}/{_KEY}$"
 """An extended resource, such as nvidia.com/gpu."""
 MAXIMUM_RESOURCE = 317
 
+CONTROLLER_NAME = f"^{_DOMAIN}/[A-Za-z0-9][-A-Za-z0-9_./]*$"
+"""A controller in `managedBy`: a domain and a path."""
+
+LABEL_KEY = f"^({_DOMAIN}/)?{_KEY}$"
+"""Of a label or annotation: [domain/]name."""
+MAXIMUM_LABEL_KEY = 317
 LABEL_VALUE = r"^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$"
 """Of a label, within 63 characters."""
 
 NOT_A_KEY = "is not a valid key: use [domain/]name, the name within 63 characters"
 """Of what is no qualified name."""
-_QUALIFIED_NAME = re.compile(f"({_DOMAIN}/)?{_KEY}")
+_QUALIFIED_NAME = re.compile(LABEL_KEY)
 _STANDARD_RESOURCES = frozenset({"cpu", "memory", "ephemeral-storage"})
 _HUGE_PAGES = "hugepages-"
 

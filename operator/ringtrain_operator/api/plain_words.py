@@ -6,13 +6,23 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from ringtrain_operator.api.names import DNS_SUBDOMAIN, LABEL_VALUE, QUALIFIED_RESOURCE
+from ringtrain_operator.api.names import (
+    CONTROLLER_NAME,
+    DNS_LABEL_1123,
+    DNS_SUBDOMAIN,
+    LABEL_KEY,
+    LABEL_VALUE,
+    QUALIFIED_RESOURCE,
+)
 from ringtrain_operator.api.problem import Location, Problem, show, unknown_field
 
 PATTERNS = {
+    DNS_LABEL_1123: "must be a name of lower-case letters, digits and dashes",
     DNS_SUBDOMAIN: "must be a name of lower-case letters, digits, dashes and dots",
     f"^$|{DNS_SUBDOMAIN}": "must be a name of lower-case letters, digits, dashes and dots",
     QUALIFIED_RESOURCE: "must be a resource name with its domain, such as nvidia.com/gpu",
+    CONTROLLER_NAME: "must be a domain and a path, such as ringtrain.io/operator",
+    LABEL_KEY: "must be a label's key: [domain/]name, the name within 63 characters",
     LABEL_VALUE: "must be letters, digits, dashes, underscores and dots, and begin and end with a letter or digit",
     r"^\S+$": "must not contain spaces",
     r"^(bytes|.*\.json)$": "must be `bytes` or the path of a .json file of Hugging Face tokenizers",
@@ -24,6 +34,7 @@ _Words = Callable[[Mapping[str, Any]], str]
 _KINDS: Mapping[str, _Words] = {
     "bool_type": lambda _: "must be true or false",
     "dict_type": lambda _: "must be a mapping of fields to values",
+    "enum": lambda limits: f"must be {limits['expected'].replace(chr(39), '')}",
     "float_type": lambda _: "must be a number",
     "greater_than": lambda limits: f"must be more than {limits['gt']:g}",
     "greater_than_equal": lambda limits: f"must be at least {limits['ge']:g}",

@@ -21,6 +21,17 @@ MOUNT_PATHS = frozenset({SHM_PATH, CHECKPOINT_PATH, RESTORE_PATH, TMP_PATH, TERM
 LABEL_PREFIX = "ringtrain.io/"
 """Of labels and annotations."""
 
+KUEUE_QUEUE = "kueue.x-k8s.io/queue-name"
+KUEUE_GROUP = "kueue.x-k8s.io/pod-group-name"
+KUEUE_COUNT = "kueue.x-k8s.io/pod-group-total-count"
+KUEUE_RETRIABLE = "kueue.x-k8s.io/retriable-in-group"
+KUEUE_MANAGED = "kueue.x-k8s.io/managed"
+"""Kueue marks pods so."""
+VOLCANO_GROUP = "scheduling.k8s.io/group-name"
+COSCHEDULING_GROUP = "scheduling.x-k8s.io/pod-group"
+GROUP_KEYS = frozenset({KUEUE_QUEUE, KUEUE_GROUP, KUEUE_COUNT, KUEUE_RETRIABLE, VOLCANO_GROUP, COSCHEDULING_GROUP})
+"""Labels and annotations by which schedulers know pods of a group; spec.scheduling sets them."""
+
 POD_FIELDS = MappingProxyType(
     {
         "hostNetwork": "replicas of one node would fight for the agents' port",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ringtrain_operator.api import names
 from ringtrain_operator.api.problem import Location, Problem
 from ringtrain_operator.api.quantity import quantity
-from ringtrain_operator.api.reserved import LABEL_PREFIX
+from ringtrain_operator.api.reserved import GROUP_KEYS, LABEL_PREFIX
 from ringtrain_operator.api.spec import ClaimTemplate, TrainingJobSpec
 
 _NO_FOLDER = "must be a folder within the volume: no leading / and no .. in it"
@@ -134,6 +134,22 @@ def _mesh(spec: TrainingJobSpec) -> Iterator[Problem]:
         )
 
 
+def _elastic(spec: TrainingJobSpec) -> Iterator[Problem]:
+    if spec.elastic is None:
+        return
+    root, least = ("spec", "elastic"), spec.elastic.min_replicas
+    if spec.checkpoint is None:
+        yield Problem(root, "needs spec.checkpoint: training would start over with every change of size")
+    if spec.fault_tolerance.recovery == "Exact":
+        yield Problem(root, "another size gives other bits: remove it, or set faultTolerance.recovery to Live")
+    if spec.communication.inter == "mpi":
+        yield Problem(root, "is not offered with MPI: remove it, or set communication.inter to gloo")
+    if least > spec.replicas:
+        yield Problem((*root, "minReplicas"), f"{least} is more than replicas {spec.replicas}: lower it")
+    elif misfit := spec.parallelism.misfit(least, spec.procs_per_replica):
+        yield Problem((*root, "minReplicas"), misfit)
+
+
 def _stages(spec: TrainingJobSpec) -> Iterator[Problem]:
     """Of the built-in trainer; what fits a user's own code is for that to say."""
     parallelism, root = spec.parallelism, ("spec", "parallelism")
@@ -155,6 +171,43 @@ def _stages(spec: TrainingJobSpec) -> Iterator[Problem]:
         yield Problem((*root, "microbatches"), str(error))
 
 
+def _scheduling(spec: TrainingJobSpec) -> Iterator[Problem]:
+    """What the template says too would win in silence."""
+    scheduling, root = spec.scheduling, ("spec", "scheduling")
+    for field, value in (
+        ("schedulerName", scheduling.scheduler_name),
+        ("priorityClassName", scheduling.priority_class_name),
+    ):
+        if value is not None and field in spec.template.spec:
+            yield Problem((*root, field), f"spec.template.spec.{field} is set, too: remove one of them")
+    if scheduling.gang == "Volcano" and scheduling.scheduler_name is None and "schedulerName" in spec.template.spec:
+        yield Problem(
+            ("spec", "template", "spec", "schedulerName"), "set spec.scheduling.schedulerName: gang is Volcano"
+        )
+    if scheduling.queue_name is not None and scheduling.gang not in ("Kueue", "Volcano"):
+        yield Problem((*root, "queueName"), "is of gang Kueue and Volcano only: set one of them, or remove it")
+    if scheduling.queue_name is None and scheduling.gang == "Kueue":
+        yield Problem((*root, "queueName"), "is required with gang Kueue: name a LocalQueue of the job's namespace")
+
+
+def _group(spec: TrainingJobSpec) -> Iterator[Problem]:
+    """Of pods that another scheduler counts."""
+    gang, location = spec.scheduling.gang, ("spec", "scheduling", "gang")
+    if gang not in ("Kueue", "Volcano", "Coscheduling"):
+        return
+    if spec.elastic is not None:
+        yield Problem(location, f"{gang} starts all replicas or none: remove spec.elastic, or set Operator")
+    if spec.spare_replicas:
+        yield Problem(location, f"{gang} would not count spares: set spec.spareReplicas to 0, or gang to Operator")
+    for field, value in (
+        ("nodeExclusion", spec.fault_tolerance.node_exclusion),
+        ("preflight", spec.fault_tolerance.preflight),
+    ):
+        if gang == "Kueue" and value is not None:
+            text = "Kueue wants replacements like the first pods, which may run on the same nodes: remove "
+            yield Problem(location, f"{text}spec.faultTolerance.{field}")
+
+
 def _metadata(spec: TrainingJobSpec) -> Iterator[Problem]:
     metadata, root = spec.template.metadata, ("spec", "template", "metadata")
     for label in metadata.labels:
@@ -166,6 +219,8 @@ def _metadata(spec: TrainingJobSpec) -> Iterator[Problem]:
 def _key(location: Location, key: str) -> Iterator[Problem]:
     if key.startswith(LABEL_PREFIX):
         yield Problem(location, f"{LABEL_PREFIX} is reserved for the operator: use a prefix of your own")
+    elif key in GROUP_KEYS:
+        yield Problem(location, "is the operator's to set: see spec.scheduling.gang")
     elif not names.is_qualified_name(key):
         yield Problem(location, names.NOT_A_KEY)
 
@@ -178,6 +233,14 @@ RULES = (
     Rule(frozenset({"resources", "device", "gpuResource", "procsPerReplica"}), _gpus),
     Rule(frozenset({"communication", "device"}), _communication),
     Rule(frozenset({"parallelism", "replicas", "procsPerReplica"}), _mesh),
+    Rule(
+        frozenset(
+            {"elastic", "replicas", "procsPerReplica", "parallelism", "checkpoint", "faultTolerance", "communication"}
+        ),
+        _elastic,
+    ),
     Rule(frozenset({"parallelism", "trainer"}), _stages),
+    Rule(frozenset({"scheduling", "template"}), _scheduling),
+    Rule(frozenset({"scheduling", "elastic", "spareReplicas", "faultTolerance"}), _group),
     Rule(frozenset({"template"}), _metadata),
 )

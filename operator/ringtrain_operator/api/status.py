@@ -8,6 +8,7 @@ from pydantic import Field
 
 from ringtrain.contract.model import ContractModel
 from ringtrain.contract.report import CheckpointRecord
+from ringtrain_operator.api.spec import FailureAction
 
 FAILURES_KEPT = 10
 WARNINGS_KEPT = 5
@@ -24,18 +25,25 @@ class JobPhase(StrEnum):
     """Rounds are trained."""
     RESTARTING = "Restarting"
     """A replica is being replaced; the others wait with their state."""
+    SUSPENDING = "Suspending"
+    """Ranks save a checkpoint, and the pods end."""
+    SUSPENDED = "Suspended"
+    """There are no pods until spec.suspend is unset."""
     SUCCEEDED = "Succeeded"
+    """All rounds are trained, and the last checkpoint is committed."""
     FAILED = "Failed"
+    """For good: nothing of it is started again. Its message says why."""
 
 
 TERMINAL = frozenset({JobPhase.SUCCEEDED, JobPhase.FAILED})
 
 
 class Condition(ContractModel):
-    """A metav1.Condition. Types: Accepted, Running, Complete, Failed."""
+    """A metav1.Condition. Types: Accepted, Suspended, Schedulable, Running, Complete, Failed."""
 
     type: str
-    """Accepted (the spec is valid), Running (rounds are trained), Complete or Failed."""
+    """Accepted (the spec is valid), Suspended (no pods until it is resumed), Schedulable (all pods found room at once,
+    with scheduling.gang Operator, or are known to Kueue), Running (rounds are trained), Complete or Failed."""
     status: Literal["True", "False", "Unknown"]
     """Whether it holds."""
     observed_generation: int = 0
@@ -66,6 +74,8 @@ class Failure(ContractModel):
 
     time: datetime
     """When it was noticed."""
+    happened: datetime | None = None
+    """When it happened, where the cluster tells: the end of a container, or of a node's readiness."""
     replica: int
     """Replica index."""
     rank: int | None = None
@@ -80,10 +90,36 @@ class Failure(ContractModel):
     """Exit code of the pod's container, where it had one."""
     message: str = ""
     """What the rank said last."""
+    action: FailureAction = FailureAction.RESTART
+    """What was done about it; see faultTolerance.rules."""
     counted: bool = True
     """Whether it spent the restart budget."""
     in_place: bool = False
     """Whether the rank was started again in its pod; else the pod was replaced."""
+
+
+class ExcludedNode(ContractModel):
+    """A node on which no new pod of the job is scheduled."""
+
+    name: str
+    """The node."""
+    time: datetime
+    """Since when."""
+    reason: str
+    """The failures there that led to it, such as `3 x Hang`."""
+
+
+class Reduced(ContractModel):
+    """That the job trains with fewer replicas than spec.replicas; see spec.elastic."""
+
+    replicas: int
+    """With how many."""
+    of: int
+    """How many were wanted then."""
+    since: datetime
+    """When it was decided."""
+    reason: str
+    """Why the others have no place."""
 
 
 class JobWarning(ContractModel):
@@ -120,7 +156,7 @@ class TrainingJobStatus(ContractModel):
     message: str = ""
     """One sentence on the job's state: what it waits for, why it failed."""
     conditions: tuple[Condition, ...] = ()
-    """Conditions of types Accepted, Running, Complete, Failed."""
+    """Conditions of types Accepted, Suspended, Schedulable, Running, Complete, Failed."""
     replicas: int = 0
     """Replicas wanted."""
     ready: int = 0
@@ -131,12 +167,16 @@ class TrainingJobStatus(ContractModel):
     """EPOCH.ATTEMPT of the generation that trains."""
     members: tuple[Member, ...] = ()
     """The pods that stand for the replicas."""
+    pod_group: str = ""
+    """The pod group that new pods belong to, with scheduling.gang Kueue."""
     started_with: str = ""
     """As JSON, what the pods were told of the spec and must all be told alike."""
     restarts: int = 0
     """Replacements of pods, and restarts of ranks in their pods, so far."""
     counted_restarts: int = 0
     """Those that spent the budget of faultTolerance.maxRestarts."""
+    recent_counted_restarts: tuple[datetime, ...] = ()
+    """Times of those within faultTolerance.restartWindowSeconds, which spend the budget still; none without it."""
     round: int = 0
     """Rounds finished."""
     total_rounds: int = 0
@@ -151,11 +191,21 @@ class TrainingJobStatus(ContractModel):
     """The newest committed checkpoint."""
     failures: tuple[Failure, ...] = ()
     """The last 10 failures, newest last."""
+    reduced: Reduced | None = None
+    """The size that the job has while it is smaller than spec.replicas, and why."""
+    excluded_nodes: tuple[ExcludedNode, ...] = ()
+    """Nodes that new pods keep off, by faultTolerance.nodeExclusion."""
     warnings: tuple[JobWarning, ...] = ()
     """The last 5 warnings, newest last."""
     notice_cursor: str = ""
     """The last notice of the trainer that became an event: COORDINATOR/SEQUENCE."""
     start_time: datetime | None = None
     """When the first pod was created."""
+    active_since: datetime | None = None
+    """Since when it is active without a break: since its first pod, or since it was last resumed."""
+    active_seconds: int = Field(default=0, json_schema_extra={"format": "int64"})
+    """Seconds that it was active before it was last suspended."""
+    pending_since: datetime | None = None
+    """Since when it waits for all its pods to run."""
     completion_time: datetime | None = None
     """When the job succeeded or failed."""

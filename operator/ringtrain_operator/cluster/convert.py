@@ -4,9 +4,12 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from ringtrain_operator.api.reserved import CONTAINER
+from pydantic import ValidationError
+
+from ringtrain_operator.api.pruning import pruned
+from ringtrain_operator.api.reserved import CONTAINER, KUEUE_MANAGED
 from ringtrain_operator.api.status import TrainingJobStatus
-from ringtrain_operator.plan.names import ANNOTATION_SPEC
+from ringtrain_operator.plan.names import ANNOTATION_SPEC, LABEL_HOLDING
 from ringtrain_operator.plan.observed import Job, JobKey, Node, Pod, PodPhase
 
 Object = Mapping[str, Any]
@@ -15,7 +18,7 @@ _NOT_A_REASON = frozenset({"", "ContainerCreating", "PodInitializing"})
 
 
 def job(raw: Object) -> Job:
-    """Raises pydantic's ValidationError when the stored status is not one that this operator writes."""
+    """Raises pydantic's ValidationError when the stored status is not one that an operator writes."""
     metadata = raw["metadata"]
     return Job(
         key=key(raw),
@@ -23,20 +26,28 @@ def job(raw: Object) -> Job:
         resource_version=metadata["resourceVersion"],
         generation=metadata.get("generation", 0),
         spec=raw.get("spec") or {},
-        status=TrainingJobStatus.model_validate(raw.get("status") or {}),
+        status=_status(raw.get("status") or {}),
         created=_time(metadata["creationTimestamp"]),
         deleting="deletionTimestamp" in metadata,
     )
+
+
+def _status(raw: Object) -> TrainingJobStatus:
+    try:
+        return TrainingJobStatus.model_validate(raw)
+    except ValidationError:
+        # While the operator is upgraded, or set back, another release may have written it.
+        return TrainingJobStatus.model_validate(pruned(TrainingJobStatus, raw))
 
 
 def key(raw: Object) -> JobKey:
     return JobKey(raw["metadata"]["namespace"], raw["metadata"]["name"])
 
 
-def is_owned(raw: Object, uid: str) -> bool:
-    """Whether the object of that UID controls `raw`: an earlier job of the same name does not count."""
+def owner(raw: Object) -> str:
+    """UID of what controls `raw`; empty when nothing does. An earlier job of the same name has another one."""
     owners = raw["metadata"].get("ownerReferences") or []
-    return any(owner["uid"] == uid and owner.get("controller") for owner in owners)
+    return next((owner["uid"] for owner in owners if owner.get("controller")), "")
 
 
 def pod(raw: Object, job_uid: str) -> Pod | None:
@@ -62,13 +73,22 @@ def pod(raw: Object, job_uid: str) -> Pod | None:
         node=raw["spec"].get("nodeName"),
         deleting=deleting,
         exit_code=ended.get("exitCode"),
+        ended=_time(ended["finishedAt"]) if ended.get("finishedAt") else None,
         reason=status.get("reason") or disruption.get("reason") or ended.get("reason") or "",
         message=ended.get("message") or status.get("message") or disruption.get("message") or "",
+        conditions=frozenset(c["type"] for c in status.get("conditions") or [] if c["status"] == "True"),
         waiting_reason=waiting.get("reason", ""),
         waiting_message=waiting.get("message", ""),
         spec_generation=_number(_within(metadata, "annotations").get(ANNOTATION_SPEC, "")),
-        foreign=not is_owned(raw, job_uid),
+        queued=KUEUE_MANAGED in _within(metadata, "labels"),
+        holding=LABEL_HOLDING in _within(metadata, "labels"),
+        foreign=owner(raw) != job_uid,
     )
+
+
+def has_ended(raw: Object) -> bool:
+    """The pod's phase is final: it holds nothing of its node any more."""
+    return _within(raw, "status").get("phase") in (PodPhase.SUCCEEDED, PodPhase.FAILED)
 
 
 def pod_address(raw: Object) -> str | None:

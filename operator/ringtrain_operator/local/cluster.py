@@ -3,7 +3,8 @@
 import asyncio
 import errno
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,8 +21,10 @@ from ringtrain_operator.local.container import Machine, localize
 from ringtrain_operator.local.kubelet import PodFiles, PodProcess
 from ringtrain_operator.local.run_directory import RunDirectory
 from ringtrain_operator.local.termination_log import TerminationLog
+from ringtrain_operator.plan.names import LABEL_HOLDING
 from ringtrain_operator.plan.observed import Job, JobKey, Observed, Pod, PodPhase
-from ringtrain_operator.plan.result import Create, DeletePod, Event
+from ringtrain_operator.plan.result import Create, DeletePod, EndPod, Event
+from ringtrain_operator.plan.room import Room
 
 _STATUS_SECONDS = 2.0
 """Longest wait for an agent's /status in one pass."""
@@ -84,7 +87,7 @@ class LocalCluster(Cluster):
     async def get_job(self, key: JobKey) -> Job | None:
         """Raises RunDirectoryLost."""
         self._directory.check()
-        return self._job if key == self._job.key else None
+        return self._job if key == self._job.key and not self._job.deleting else None
 
     async def observe(self, job: Job) -> Observed:  # noqa: ARG002 - the one job
         self.agents = await self._ask_agents()
@@ -95,6 +98,10 @@ class LocalCluster(Cluster):
             claim_exists=True,
             report=next((report for report in reports if report is not None), None),
         )
+
+    @asynccontextmanager
+    async def look_for_room(self, job: Job) -> AsyncIterator[Room]:  # noqa: ARG002 there is only this one
+        yield Room(hidden="there are no nodes here")
 
     async def write_status(self, job: Job, status: TrainingJobStatus) -> None:
         """Raises RunDirectoryLost. A file that cannot be written is told, not raised."""
@@ -117,12 +124,20 @@ class LocalCluster(Cluster):
         process.stop(deleting=True, force=delete.force)
         self._background(self._remove(delete.name, process))
 
+    async def end_pod(self, job: Job, end: EndPod) -> None:
+        """Nothing runs beside a training container here."""
+
     async def create(self, job: Job, create: Create) -> None:  # noqa: ARG002 - the one job
         kind = create.manifest["kind"]
         if kind == "Service":
             self._service_exists = True
         elif kind == "Pod" and create.manifest["metadata"]["name"] not in self._pods:
             await self._create_pod(create.manifest)
+
+    async def delete_job(self, job: Job) -> None:
+        if job.resource_version != self._job.resource_version:
+            raise Conflict(str(job.key))
+        self._job = replace(self._job, deleting=True)
 
     async def emit(self, job: Job, event: Event) -> None:  # noqa: ARG002 - the one job
         self._on_event(event)
@@ -158,6 +173,7 @@ class LocalCluster(Cluster):
             localize(manifest, uid, last_words.path, self._machine),
             files,
             last_words,
+            holding=LABEL_HOLDING in manifest["metadata"].get("labels", {}),
             changed=self.changed.set,
             not_written=self._not_written,
         )

@@ -39,6 +39,7 @@ class PodProcess:
         files: PodFiles,
         last_words: TerminationLog,
         *,
+        holding: bool,
         changed: Callable[[], None],
         not_written: Callable[[OSError], None],
     ) -> None:
@@ -53,6 +54,7 @@ class PodProcess:
             epoch=container.replica.epoch,
             phase=PodPhase.PENDING,
             created=datetime.now(UTC),
+            holding=holding,
         )
         self._last_words = last_words
         self._changed = changed

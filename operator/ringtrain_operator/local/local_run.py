@@ -14,10 +14,11 @@ from ringtrain_operator.api.spec import TrainingJobSpec
 from ringtrain_operator.api.status import TERMINAL, JobPhase, TrainingJobStatus
 from ringtrain_operator.local.cluster import LocalCluster
 from ringtrain_operator.local.container import Machine
-from ringtrain_operator.local.ignored import ignored_fields
+from ringtrain_operator.local.ignored import ignored_fields, without_ignored
 from ringtrain_operator.local.job_file import JobFile
 from ringtrain_operator.local.loopback import LoopbackBlock
 from ringtrain_operator.local.output import Output
+from ringtrain_operator.local.page_view import with_page
 from ringtrain_operator.local.run_directory import RunDirectory
 from ringtrain_operator.local.runner import Interrupt, run_job
 from ringtrain_operator.local.snapshot import History
@@ -39,8 +40,10 @@ async def run_locally(
     faults: Sequence[Fault],
     gpus: tuple[str, ...],
     output: Output,
+    page_port: int | None = None,
 ) -> Outcome:
-    """Raises NoFreeBlock, BadRunDirectory when an earlier run's status cannot be read, and RunDirectoryLost."""
+    """With a page about the job on loopback, where a port is given for it (0: a free one). Raises NoFreeBlock,
+    PortTaken, BadRunDirectory when an earlier run's status cannot be read, and RunDirectoryLost."""
     console = Console(file=output.text(), highlight=False)
     key = JobKey(job.namespace, job.name)
     earlier = directory.read_status()
@@ -58,7 +61,7 @@ async def run_locally(
         )
         cluster = LocalCluster(
             key,
-            job.spec,
+            without_ignored(job.spec),
             TrainingJobStatus(epoch=first_epoch),
             directory,
             machine,
@@ -67,8 +70,9 @@ async def run_locally(
         )
         _introduce(view, job, spec, directory, earlier)
         interrupt = Interrupt(cluster.changed, output)
-        with interrupt.listening():
-            history = await run_job(cluster, key, view, interrupt)
+        async with with_page(view, key, page_port) as seen:
+            with interrupt.listening():
+                history = await run_job(cluster, key, seen, interrupt)
     finally:
         view.close()
         block.close()

@@ -1,10 +1,13 @@
-"""When failures end a job instead of being repaired."""
+"""Which restarts are counted, and when failures end a job instead of being repaired."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 
+from ringtrain.contract import exit_codes
+from ringtrain_operator.api.spec import FailureAction, FaultTolerance
 from ringtrain_operator.api.status import Failure, TrainingJobStatus
-from ringtrain_operator.plan.failures import describe, is_never_restarted
+from ringtrain_operator.plan.failures import describe
 from ringtrain_operator.plan.observed import Job
 
 
@@ -16,26 +19,67 @@ class GivenUp:
     """What happened and what a user can do."""
 
 
-def judge(job: Job, status: TrainingJobStatus, failures: Sequence[Failure], max_restarts: int) -> GivenUp | None:
+def judge(
+    job: Job, status: TrainingJobStatus, failures: Sequence[Failure], tolerance: FaultTolerance, now: datetime
+) -> GivenUp | None:
     """`status` is the one before `failures`, which happened since. None: repair them."""
     for failure in failures:
-        if is_never_restarted(failure):
-            advice = "restarting cannot help: correct the job and apply it anew"
-            return GivenUp(failure.reason, f"{describe(failure)}; {advice} ({_logs(job, failure)})")
+        if failure.action is FailureAction.FAIL_JOB:
+            return GivenUp(failure.reason, f"{describe(failure)}; {_advice(failure)} ({_logs(job, failure)})")
     counted = [failure for failure in failures if failure.counted]
-    if status.counted_restarts + len(counted) > max_restarts:
+    if spent(status, tolerance, now) + len(counted) > tolerance.max_restarts:
         last = counted[-1]
         return GivenUp(
             "MaxRestartsExceeded",
-            f"restarted {status.counted_restarts} of {max_restarts} times (faultTolerance.maxRestarts); last failure: "
-            f"{describe(last)}; see {_logs(job, last)}, or raise maxRestarts and apply the job anew",
+            f"restarted {spent(status, tolerance, now)} of {tolerance.max_restarts} times{_within(tolerance)} "
+            f"(faultTolerance.maxRestarts); last failure: {describe(last)}; see {_logs(job, last)}, or raise "
+            "maxRestarts and apply the job anew",
         )
     return None
 
 
-def spent(status: TrainingJobStatus, max_restarts: int) -> str:
+def charged(
+    status: TrainingJobStatus, failures: Sequence[Failure], tolerance: FaultTolerance, now: datetime
+) -> TrainingJobStatus:
+    """`status` with the restarts after `failures` in its counters."""
+    counted = sum(failure.counted for failure in failures)
+    recent = (*_recent(status, tolerance, now), *[now] * counted) if tolerance.restart_window_seconds else ()
+    return status.model_copy(
+        update={
+            "restarts": status.restarts + sum(failure.action is not FailureAction.IGNORE for failure in failures),
+            "counted_restarts": status.counted_restarts + counted,
+            "recent_counted_restarts": recent,
+        }
+    )
+
+
+def spent(status: TrainingJobStatus, tolerance: FaultTolerance, now: datetime) -> int:
+    """Of tolerance.max_restarts."""
+    if tolerance.restart_window_seconds is None:
+        return status.counted_restarts
+    return len(_recent(status, tolerance, now))
+
+
+def told(status: TrainingJobStatus, tolerance: FaultTolerance, now: datetime) -> str:
     """`restart 3; 2 of 10 counted`."""
-    return f"restart {status.restarts}; {status.counted_restarts} of {max_restarts} counted"
+    counted = f"{spent(status, tolerance, now)} of {tolerance.max_restarts} counted{_within(tolerance)}"
+    return f"restart {status.restarts}; {counted}"
+
+
+def _recent(status: TrainingJobStatus, tolerance: FaultTolerance, now: datetime) -> list[datetime]:
+    window = timedelta(seconds=tolerance.restart_window_seconds or 0)
+    return [time for time in status.recent_counted_restarts if now - time < window]
+
+
+def _within(tolerance: FaultTolerance) -> str:
+    window = tolerance.restart_window_seconds
+    return f" within {window} s" if window is not None else ""
+
+
+def _advice(failure: Failure) -> str:
+    if failure.exit_code in exit_codes.NEVER_RESTARTED:
+        return "restarting cannot help: correct the job and apply it anew"
+    return "a rule of faultTolerance.rules fails the job for it"
 
 
 def _logs(job: Job, failure: Failure) -> str:

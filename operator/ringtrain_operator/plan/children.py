@@ -1,6 +1,6 @@
-"""Manifests of what a job owns beside its pods: the headless Service and the checkpoints' claim."""
+"""Manifests of what a job owns beside its pods: its headless Service, its NetworkPolicy, the checkpoints' claim."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ringtrain.contract.addresses import AGENT_PORT, COORDINATOR_PORT, STORE_PORT
@@ -26,20 +26,38 @@ def service(job: Job) -> dict[str, Any]:
     }
 
 
+def network_policy(job: Job, agents_from: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Nobody but the job's own pods reaches them, but for `agents_from`, which may ask their agents.
+
+    Pods of a job need all ports of each other: Gloo and MPI listen where the system has one free.
+    """
+    mine = {"matchLabels": {LABEL_JOB: job.key.name}}
+    asking = {"from": list(agents_from), "ports": [{"protocol": "TCP", "port": AGENT_PORT}]}
+    return {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": metadata(job, job.key.name),
+        "spec": {
+            "podSelector": mine,
+            "policyTypes": ["Ingress"],
+            # No `from` at all would be everybody.
+            "ingress": [{"from": [{"podSelector": mine}]}, *([asking] if agents_from else [])],
+        },
+    }
+
+
 def claim(job: Job, template: ClaimTemplate) -> dict[str, Any]:
-    """The PersistentVolumeClaim that is deleted with the job."""
+    """The PersistentVolumeClaim that a job makes. One that is to be retained has no owner."""
     spec: dict[str, Any] = {
         "accessModes": list(template.access_modes),
         "resources": {"requests": {"storage": template.storage}},
     }
     if template.storage_class_name is not None:
         spec["storageClassName"] = template.storage_class_name
-    return {
-        "apiVersion": "v1",
-        "kind": "PersistentVolumeClaim",
-        "metadata": metadata(job, claim_name(job.key.name)),
-        "spec": spec,
-    }
+    own = metadata(job, claim_name(job.key.name))
+    if template.when_deleted == "Retain":
+        del own["ownerReferences"]
+    return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": own, "spec": spec}
 
 
 def metadata(job: Job, name: str) -> dict[str, Any]:

@@ -6,6 +6,8 @@ from typing import Literal
 from ringtrain_operator.api.status import Condition, TrainingJobStatus
 
 ACCEPTED = "Accepted"
+SUSPENDED = "Suspended"
+SCHEDULABLE = "Schedulable"
 RUNNING = "Running"
 COMPLETE = "Complete"
 FAILED = "Failed"
@@ -34,4 +36,4 @@ def find(status: TrainingJobStatus, kind: str) -> Condition | None:
     return next((condition for condition in status.conditions if condition.type == kind), None)
 
 
-_ORDER = (ACCEPTED, RUNNING, COMPLETE, FAILED)
+_ORDER = (ACCEPTED, SUSPENDED, SCHEDULABLE, RUNNING, COMPLETE, FAILED)

@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from ringtrain_operator.api.spec import TrainingJobSpec
-from ringtrain_operator.api.status import TrainingJobStatus
+from ringtrain_operator.api.status import Member, TrainingJobStatus
 from ringtrain_operator.plan import children, pods
 from ringtrain_operator.plan.backoff import seconds_to_wait
 from ringtrain_operator.plan.members import missing
 from ringtrain_operator.plan.observed import Job, Observed, Pod
+from ringtrain_operator.plan.pod_group import pod_group
 from ringtrain_operator.plan.result import Create
 
 
@@ -26,19 +27,28 @@ def obstacle(job: Job, spec: TrainingJobSpec, observed: Observed) -> str:
     return ""
 
 
+def due(status: TrainingJobStatus, own: Sequence[Pod], now: datetime) -> list[Member]:
+    """Those that may get a pod now, if there is room; `own` are the job's pods. A pod follows only when no other of its
+    replica may run."""
+    absent = missing(status.members, own)
+    return [member for member in absent if seconds_to_wait(member.index, status.failures, now) == 0]
+
+
 def creations(
-    job: Job, spec: TrainingJobSpec, status: TrainingJobStatus, observed: Observed, own: Sequence[Pod], now: datetime
+    job: Job, spec: TrainingJobSpec, status: TrainingJobStatus, observed: Observed, replicas: Sequence[Member]
 ) -> tuple[Create, ...]:
-    """What the job lacks, all at once; `own` are its pods. A pod follows only when no other of its replica may run."""
+    """What the job lacks, all at once, and pods for `replicas`."""
     manifests = []
     if not observed.service_exists:
         manifests.append(children.service(job))
+    if observed.agents_from is not None and not observed.policy_exists:
+        manifests.append(children.network_policy(job, observed.agents_from))
     template = spec.checkpoint.volume.claim_template if spec.checkpoint else None
     if template is not None and not observed.claim_exists:
         manifests.append(children.claim(job, template))
-    manifests += [
-        pods.pod(job, spec, member.index, member.epoch)
-        for member in missing(status.members, own)
-        if seconds_to_wait(member.index, status.failures, now) == 0
-    ]
+    group = pod_group(job, spec)
+    if group is not None and replicas:
+        manifests.append(group)
+    off = [node.name for node in status.excluded_nodes]
+    manifests += [pods.pod(job, spec, member.index, member.epoch, off, status.pod_group) for member in replicas]
     return tuple(map(Create, manifests))

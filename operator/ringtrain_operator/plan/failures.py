@@ -1,6 +1,7 @@
-"""Whether the pod that stands for a replica has failed, why, and whether it is the job's own fault."""
+"""Whether the pod that stands for a replica has failed, and why."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 from pydantic import ValidationError
@@ -8,14 +9,21 @@ from pydantic import ValidationError
 from ringtrain.contract import exit_codes
 from ringtrain.contract.exit_codes import ExitCode
 from ringtrain.contract.report import TerminationMessage
+from ringtrain_operator.api.spec import FailureAction, FailureRule
 from ringtrain_operator.api.status import Failure, Member
+from ringtrain_operator.plan.failure_policy import (
+    CONTAINER_STATUS_UNKNOWN,
+    DISRUPTION_TARGET,
+    EVICTED_OVER_LIMIT,
+    POD_DELETED,
+    SPEC_CHANGED,
+    decide,
+)
 from ringtrain_operator.plan.names import pod_name
 from ringtrain_operator.plan.nodes import NodeHealth
 from ringtrain_operator.plan.observed import Job, Pod, PodPhase
 
-POD_DELETED = "PodDeleted"
 NODE_LOST = "NodeLost"
-SPEC_CHANGED = "SpecChanged"
 
 _CLUSTERS_DOING = frozenset(
     {
@@ -49,7 +57,8 @@ LONGEST_MESSAGE = 500
 class _Cause:
     reason: str
     message: str
-    counted: bool
+    disrupted: bool = False
+    """The cluster ended the pod for needs of its own."""
     exit_code: int | None = None
     rank: int | None = None
 
@@ -64,13 +73,20 @@ def is_done(pod: Pod) -> bool:
     return pod.exit_code == ExitCode.DONE or (pod.exit_code is None and pod.phase is PodPhase.SUCCEEDED)
 
 
-def failure_of(member: Member, pod: Pod | None, job: Job, health: NodeHealth, now: datetime) -> Failure | None:
+def failure_of(
+    member: Member, pod: Pod | None, job: Job, health: NodeHealth, rules: Sequence[FailureRule], now: datetime
+) -> Failure | None:
     """`pod` is the one of the member's index and epoch. None when there is nothing to act on."""
     cause = _cause(member, pod, job.generation, health)
     if cause is None:
         return None
+    conditions = (pod.conditions if pod is not None else frozenset()) - {DISRUPTION_TARGET}
+    if cause.disrupted:
+        conditions |= {DISRUPTION_TARGET}
+    action = decide(rules, cause.reason, cause.exit_code, conditions)
     return Failure(
         time=now,
+        happened=_happened(pod, health) if pod is not None else None,
         replica=member.index,
         rank=cause.rank,
         pod=pod_name(job.key.name, member.index, member.epoch),
@@ -78,12 +94,9 @@ def failure_of(member: Member, pod: Pod | None, job: Job, health: NodeHealth, no
         reason=cause.reason,
         exit_code=cause.exit_code,
         message=cause.message[:LONGEST_MESSAGE],
-        counted=cause.counted,
+        action=action,
+        counted=action is FailureAction.RESTART,
     )
-
-
-def is_never_restarted(failure: Failure) -> bool:
-    return failure.counted and failure.exit_code in exit_codes.NEVER_RESTARTED
 
 
 def termination_message(text: str) -> TerminationMessage | None:
@@ -101,37 +114,41 @@ def describe(failure: Failure) -> str:
     return f"{who} on {where}: {failure.reason}" + (f": {failure.message}" if failure.message else "")
 
 
+def _happened(pod: Pod, health: NodeHealth) -> datetime | None:
+    return pod.ended if has_ended(pod) else health.unready_since(pod)
+
+
 def _cause(member: Member, pod: Pod | None, spec_generation: int, health: NodeHealth) -> _Cause | None:
     if pod is None or (member.pod_uid is not None and pod.uid != member.pod_uid):
-        return _Cause(POD_DELETED, "the pod is gone", counted=False) if member.pod_uid is not None else None
+        return _Cause(POD_DELETED, "the pod is gone") if member.pod_uid is not None else None
     if has_ended(pod):
         return None if is_done(pod) else _cause_of_end(pod)
     if health.is_lost(pod) or (pod.deleting and health.is_in_doubt(pod)):
-        return _Cause(NODE_LOST, "the node is gone or not ready", counted=False)
+        return _Cause(NODE_LOST, "the node is gone or not ready", disrupted=True)
     if pod.deleting:
         reason = pod.reason if pod.reason in _CLUSTERS_DOING else POD_DELETED
-        return _Cause(reason, pod.message or "the pod was deleted", counted=False)
+        return _Cause(reason, pod.message or "the pod was deleted", disrupted=_is_disrupted(pod))
     if pod.phase is PodPhase.PENDING and pod.spec_generation is not None and pod.spec_generation < spec_generation:
         # What keeps it from running may be what was corrected.
-        return _Cause(SPEC_CHANGED, "the spec was changed before it ran", counted=False)
+        return _Cause(SPEC_CHANGED, "the spec was changed before it ran")
     return None
 
 
 def _cause_of_end(pod: Pod) -> _Cause:
     said = termination_message(pod.message)
     code = pod.exit_code if pod.exit_code is not None else (said.exit_code if said else None)
-    cause = _Cause(
-        reason=_reason(pod, code, said),
-        message=said.message if said else pod.message.strip(),
-        counted=code not in exit_codes.NOT_COUNTED,
-        exit_code=code,
-        rank=said.rank if said else None,
-    )
+    message, rank = (said.message, said.rank) if said else (pod.message.strip(), None)
+    if pod.reason in _CLUSTERS_DOING and _EXCEEDED in pod.message:
+        return _Cause(EVICTED_OVER_LIMIT, message, exit_code=code, rank=rank)
     if pod.reason in _CLUSTERS_DOING or pod.reason.startswith(_REFUSED_BY_NODE):
-        return replace(cause, reason=pod.reason, counted=_EXCEEDED in pod.message)
+        return _Cause(pod.reason, message, disrupted=True, exit_code=code, rank=rank)
     if pod.reason in _LOST_TRACK:
-        return replace(cause, reason="ContainerStatusUnknown", counted=False)
-    return cause
+        return _Cause(CONTAINER_STATUS_UNKNOWN, message, exit_code=code, rank=rank)
+    return _Cause(_reason(pod, code, said), message, disrupted=_is_disrupted(pod), exit_code=code, rank=rank)
+
+
+def _is_disrupted(pod: Pod) -> bool:
+    return pod.reason in _CLUSTERS_DOING or DISRUPTION_TARGET in pod.conditions
 
 
 def _reason(pod: Pod, code: int | None, said: TerminationMessage | None) -> str:

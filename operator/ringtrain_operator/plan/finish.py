@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from ringtrain.contract.report import JobReport
+from ringtrain_operator.api.spec import FaultTolerance, TrainingJobSpec
 from ringtrain_operator.api.status import JobPhase, TrainingJobStatus
-from ringtrain_operator.plan.budget import GivenUp
+from ringtrain_operator.plan.budget import GivenUp, charged
 from ringtrain_operator.plan.conditions import COMPLETE, FAILED, RUNNING, with_condition
 from ringtrain_operator.plan.failures import is_done, termination_message
 from ringtrain_operator.plan.in_place import new_failures
@@ -26,7 +27,12 @@ def is_over(status: TrainingJobStatus, pods: Sequence[Pod], report: JobReport | 
 
 
 def succeeded(
-    job: Job, status: TrainingJobStatus, pods: Sequence[Pod], total_rounds: int | None, now: datetime
+    job: Job,
+    status: TrainingJobStatus,
+    pods: Sequence[Pod],
+    tolerance: FaultTolerance,
+    total_rounds: int | None,
+    now: datetime,
 ) -> TrainingJobStatus:
     """`total_rounds` as configured; None when only the trainer knows."""
     last_words = (termination_message(pod.message) for pod in current_pods(status.members, pods) if is_done(pod))
@@ -38,7 +44,8 @@ def succeeded(
             rank_failures=final.rank_failures,
         )
         status, _ = follow(status, report)
-        status, _ = new_failures(job, status, report)
+        status, last = new_failures(job, status, pods, report, tolerance.rules)
+        status = charged(status, last, tolerance, now)
     total = total_rounds or status.total_rounds
     status = with_progress_text(status.model_copy(update={"total_rounds": total, "round": total or status.round}))
     rounds = f"trained {status.round} rounds" if status.round else "training is done"
@@ -59,29 +66,48 @@ def changed_too_late(job: Job) -> tuple[TrainingJobStatus, tuple[Event, ...]]:
         return job.status, ()
     message = (
         f"the job has {job.status.phase.value.lower()} and does not begin anew: delete it, then apply the changed "
-        "spec; a claim made from claimTemplate, and the checkpoints in it, are deleted with the job"
+        "spec, and it goes on from the newest checkpoint on its volume; of a spec that is changed after the end, only "
+        "ttlSecondsAfterFinished and cleanPodPolicy are looked at"
     )
     status = job.status.model_copy(update={"observed_generation": job.generation})
     return status, (Event("Warning", "SpecIgnored", message),)
 
 
-def clean_up(status: TrainingJobStatus, pods: Sequence[Pod], health: NodeHealth, now: datetime) -> Plan:
-    """What is left to do for a terminal `status`: running pods go, ended ones stay for their logs."""
-    live = [pod for pod in pods if is_live(pod)]
+def clean_up(
+    status: TrainingJobStatus, spec: TrainingJobSpec | None, pods: Sequence[Pod], health: NodeHealth, now: datetime
+) -> Plan:
+    """What is left to do for a terminal `status`, by the policies of `spec`, or by default when it cannot be read."""
+    left = _seconds_to_keep(status, spec, now)
+    if left == 0:
+        return Plan(status=status, delete_job=True)
+    policy = spec.clean_pod_policy if spec is not None else "Running"
     grace = timedelta(0)
     if status.phase is JobPhase.SUCCEEDED and status.completion_time is not None:
         grace = max(grace, status.completion_time + GRACE - now)
     current = current_pods(status.members, pods)
-    doomed = [pod for pod in live if not grace or pod not in current]
+    live = [pod for pod in pods if is_live(pod)]
+    doomed = [] if policy == "None" else [pod for pod in live if not grace or pod not in current]
+    if policy == "All":
+        doomed += [pod for pod in pods if not is_live(pod)]
     deletes = tuple(action for pod in doomed if (action := delete(pod, health)) is not None)
     ready = sum(pod.ready for pod in current)
+    pauses = [left] if left is not None else []
+    if doomed or (live and policy != "None"):
+        pauses.append(grace.total_seconds() or _LOOK_AGAIN_SECONDS)
     return Plan(
-        status=status.model_copy(update={"ready": ready}),
-        deletes=deletes,
-        requeue_after=(grace.total_seconds() or _LOOK_AGAIN_SECONDS) if live else None,
+        status=status.model_copy(update={"ready": ready}), deletes=deletes, requeue_after=min(pauses, default=None)
     )
 
 
+def _seconds_to_keep(status: TrainingJobStatus, spec: TrainingJobSpec | None, now: datetime) -> float | None:
+    """Until the job itself is deleted; None: never."""
+    if spec is None or spec.ttl_seconds_after_finished is None or status.completion_time is None:
+        return None
+    return max(0, spec.ttl_seconds_after_finished - (now - status.completion_time).total_seconds())
+
+
 def _ended(status: TrainingJobStatus, phase: JobPhase, message: str, now: datetime) -> TrainingJobStatus:
-    ended = status.model_copy(update={"phase": phase, "message": message, "completion_time": now})
+    ended = status.model_copy(
+        update={"phase": phase, "message": message, "completion_time": now, "pending_since": None}
+    )
     return with_condition(ended, RUNNING, False, phase.value, message, now)

@@ -3,11 +3,12 @@
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
+from ringtrain_operator.api.spec import FailureRule
 from ringtrain_operator.api.status import Failure, Member
-from ringtrain_operator.plan.failures import failure_of
+from ringtrain_operator.plan.failures import failure_of, has_ended
 from ringtrain_operator.plan.nodes import NodeHealth
 from ringtrain_operator.plan.observed import Job, Pod, PodPhase
-from ringtrain_operator.plan.result import DeletePod
+from ringtrain_operator.plan.result import DeletePod, EndPod
 
 
 def is_live(pod: Pod) -> bool:
@@ -30,10 +31,15 @@ def pod_of(member: Member, pods: Iterable[Pod]) -> Pod | None:
 
 
 def failures(
-    members: Sequence[Member], pods: Sequence[Pod], job: Job, health: NodeHealth, now: datetime
+    members: Sequence[Member],
+    pods: Sequence[Pod],
+    job: Job,
+    health: NodeHealth,
+    rules: Sequence[FailureRule],
+    now: datetime,
 ) -> list[Failure]:
-    """Those of the members' pods that happened since the last pass."""
-    found = (failure_of(member, pod_of(member, pods), job, health, now) for member in members)
+    """Those of the members' pods that happened since the last pass; `rules` say what is done about them."""
+    found = (failure_of(member, pod_of(member, pods), job, health, rules, now) for member in members)
     return [failure for failure in found if failure is not None]
 
 
@@ -59,7 +65,7 @@ def missing(members: Sequence[Member], pods: Sequence[Pod]) -> list[Member]:
     return [member for member in members if member.index not in held and pod_of(member, pods) is None]
 
 
-def stale_deletes(members: Sequence[Member], pods: Sequence[Pod], health: NodeHealth) -> list[DeletePod]:
+def stale_deletes(members: Sequence[Member], pods: Sequence[Pod], health: NodeHealth) -> list[DeletePod | EndPod]:
     """Pods that stand for no replica any more. The newest ended one of each replica is kept for its log."""
     current = {(member.index, member.epoch) for member in members}
     stale = [pod for pod in pods if (pod.index, pod.epoch) not in current]
@@ -70,8 +76,11 @@ def stale_deletes(members: Sequence[Member], pods: Sequence[Pod], health: NodeHe
     return [action for action in deletes if action is not None]
 
 
-def delete(pod: Pod, health: NodeHealth) -> DeletePod | None:
-    """How to be rid of `pod`: by force when its node is lost; None when all is done and it is waited for."""
+def delete(pod: Pod, health: NodeHealth) -> DeletePod | EndPod | None:
+    """How to be rid of `pod`: by force when its node is lost, and keeping it for its log when only side-cars run in it.
+    None when all is done and it is waited for."""
     if is_live(pod) and health.is_lost(pod):
         return DeletePod(pod.name, pod.uid, force=True)
-    return None if pod.deleting else DeletePod(pod.name, pod.uid)
+    if pod.deleting:
+        return None
+    return EndPod(pod.name, pod.uid) if is_live(pod) and has_ended(pod) else DeletePod(pod.name, pod.uid)

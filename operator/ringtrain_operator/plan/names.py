@@ -3,6 +3,8 @@
 LABEL_JOB = "ringtrain.io/job"
 LABEL_REPLICA = "ringtrain.io/replica"
 LABEL_EPOCH = "ringtrain.io/epoch"
+LABEL_HOLDING = "ringtrain.io/holding"
+"""Of pods that stand for no replica and only hold a place."""
 ANNOTATION_SPEC = "ringtrain.io/spec-generation"
 """metadata.generation of the job whose spec a pod was made from."""
 

@@ -22,6 +22,11 @@ class NodeHealth:
         """The pod's node is gone or not ready."""
         return self.seconds_left(pod) is not None
 
+    def unready_since(self, pod: Pod) -> datetime | None:
+        """When the pod's node stopped being ready; None while it is ready, and where nobody knows."""
+        node = self.nodes.get(pod.node) if pod.node is not None else None
+        return node.since if node is not None and not node.ready else None
+
     def seconds_left(self, pod: Pod) -> float | None:
         """Until the pod's node is given up; None while it is ready, or while the pod has none."""
         if pod.node is None:

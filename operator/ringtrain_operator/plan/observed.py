@@ -1,6 +1,6 @@
 """What a pass sees: the job and its children at one moment."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -8,6 +8,7 @@ from typing import Any
 
 from ringtrain.contract.report import JobReport
 from ringtrain_operator.api.status import TrainingJobStatus
+from ringtrain_operator.plan.room import Room
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -31,6 +32,8 @@ class Job:
     status: TrainingJobStatus
     created: datetime
     deleting: bool = False
+    written: datetime | None = None
+    """When this operator last wrote its status; None: not since it began."""
     log_file: str = ""
     """Path of a pod's log, with {pod} in place of its name, for str.format; empty where kubectl shows logs."""
 
@@ -57,15 +60,23 @@ class Pod:
     """It has a deletion time."""
     exit_code: int | None = None
     """Of the trainer container, once it ended."""
+    ended: datetime | None = None
+    """When that was, where the cluster tells."""
     reason: str = ""
     """Of the ended container (OOMKilled, Error...) or of the pod (Evicted, NodeLost, Preempting...)."""
     message: str = ""
     """The container's termination message (a TerminationMessage as JSON when the agent wrote it), or the pod's."""
+    conditions: frozenset[str] = frozenset()
+    """Types of its conditions that are True."""
     waiting_reason: str = ""
     """Why it does not run yet: Unschedulable, ImagePullBackOff, CreateContainerConfigError..."""
     waiting_message: str = ""
     spec_generation: int | None = None
     """Generation of the job that it was made from, where known."""
+    queued: bool = False
+    """Kueue cares for it."""
+    holding: bool = False
+    """It trains nothing, and only holds a place."""
     foreign: bool = False
     """It carries the job's label and belongs to another owner, such as a deleted job of the same name."""
 
@@ -89,8 +100,13 @@ class Observed:
     service_exists: bool = False
     claim_exists: bool = False
     """The claim that spec.checkpoint names or makes."""
+    agents_from: Sequence[Mapping[str, Any]] | None = None
+    """NetworkPolicyPeers that may ask the agents, beside the job's own pods; None: no NetworkPolicy is made."""
+    policy_exists: bool = False
     report: JobReport | None = None
-    """The newest report that an agent of the job gave, if one could be reached in this pass."""
+    """The newest report that an agent of the job gave, if one could be reached in this pass or shortly before."""
+    room: Room | None = None
+    """What is free on the nodes; None: nobody has looked."""
     namespace_ending: bool = False
     """The job's namespace is being deleted: its objects go one by one, and nothing can be created in it."""
     refused: str = ""

@@ -16,13 +16,17 @@ _TRAINS = frozenset({Phase.COMPILING, Phase.TRAINING, Phase.CHECKPOINTING, Phase
 
 def phase_of(status: TrainingJobStatus, pods: Sequence[Pod], report: JobReport | None) -> JobPhase:
     """`status` still has the phase before this pass."""
-    running = [pod for pod in current_pods(status.members, pods) if pod.phase is PodPhase.RUNNING and not pod.deleting]
-    complete = len(running) == len(status.members)
+    complete = all_run(status, pods)
     if complete and _trains(status, report):
         return JobPhase.RUNNING
-    if status.restarts or status.phase in (JobPhase.RUNNING, JobPhase.RESTARTING):
+    if status.phase in (JobPhase.RUNNING, JobPhase.RESTARTING):
         return JobPhase.RESTARTING
     return JobPhase.STARTING if complete else JobPhase.PENDING
+
+
+def all_run(status: TrainingJobStatus, pods: Sequence[Pod]) -> bool:
+    running = [pod for pod in current_pods(status.members, pods) if pod.phase is PodPhase.RUNNING and not pod.deleting]
+    return len(running) == len(status.members)
 
 
 def message_of(status: TrainingJobStatus, pods: Sequence[Pod], hindrance: str) -> str:
@@ -30,7 +34,7 @@ def message_of(status: TrainingJobStatus, pods: Sequence[Pod], hindrance: str) -
     waited_for = _waited_for(status, pods, hindrance)
     match status.phase:
         case JobPhase.RUNNING:
-            return f"{_all(len(status.members))} in generation {status.generation}"
+            return f"{_all(len(status.members))} in generation {status.generation}{_of_all(status)}"
         case JobPhase.RESTARTING if status.failures:
             return f"{waited_for}; last failure: {describe(status.failures[-1])}"
         case _:
@@ -39,6 +43,10 @@ def message_of(status: TrainingJobStatus, pods: Sequence[Pod], hindrance: str) -
 
 def _all(replicas: int) -> str:
     return "the only replica trains" if replicas == 1 else f"all {replicas} replicas train"
+
+
+def _of_all(status: TrainingJobStatus) -> str:
+    return f", of {status.replicas}: {status.reduced.reason}" if status.reduced is not None else ""
 
 
 def _trains(status: TrainingJobStatus, report: JobReport | None) -> bool:

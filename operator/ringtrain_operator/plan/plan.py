@@ -4,24 +4,41 @@ The status of the plan is persisted before any of its actions, and says all that
 an operator that dies between any two steps leaves nothing that the next pass would not finish or repeat harmlessly.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 from ringtrain.contract.report import JobReport
 from ringtrain_operator.api.spec import FaultTolerance, TrainingJobSpec
-from ringtrain_operator.api.status import FAILURES_KEPT, TERMINAL, Failure, JobPhase, TrainingJobStatus
+from ringtrain_operator.api.status import FAILURES_KEPT, TERMINAL, JobPhase, TrainingJobStatus
 from ringtrain_operator.api.validation import InvalidSpec
-from ringtrain_operator.plan import budget, creation, finish, fixed, members, phase, progress
-from ringtrain_operator.plan.acceptance import accept
+from ringtrain_operator.plan import (
+    budget,
+    creation,
+    deadlines,
+    disband,
+    elastic,
+    exclusion,
+    finish,
+    fixed,
+    gang,
+    holding,
+    members,
+    phase,
+    pod_group,
+    progress,
+    repair,
+    suspension,
+)
+from ringtrain_operator.plan.acceptance import accept, is_ours
 from ringtrain_operator.plan.backoff import seconds_to_wait
+from ringtrain_operator.plan.budget import GivenUp
 from ringtrain_operator.plan.conditions import ACCEPTED, RUNNING, find, with_condition
-from ringtrain_operator.plan.failures import describe
 from ringtrain_operator.plan.in_place import new_failures
 from ringtrain_operator.plan.nodes import NodeHealth
 from ringtrain_operator.plan.observed import Job, Observed, Pod
-from ringtrain_operator.plan.result import Event, Plan
+from ringtrain_operator.plan.result import Create, DeletePod, EndPod, Event, Plan
 
 _BUSY_SECONDS = 2.0
 """Between passes while members meet."""
@@ -34,7 +51,9 @@ class _Pass:
     job: Job
     observed: Observed
     pods: tuple[Pod, ...]
-    """The job's own."""
+    """The job's own that stand for a replica, or stood for one."""
+    holders: tuple[Pod, ...]
+    """Its own that only hold a place."""
     report: JobReport | None
     """None also when it is outdated."""
     health: NodeHealth
@@ -43,24 +62,26 @@ class _Pass:
 
 def plan(job: Job, observed: Observed, now: datetime) -> Plan:
     """What to persist and to do. `now` is aware of its time zone; it is kept to whole seconds."""
-    if job.deleting:
+    if job.deleting or not is_ours(job):
         return Plan(status=job.status)
     now = now.replace(microsecond=0)
     spec, invalid = _accepted(job)
     tolerance = spec.fault_tolerance if spec is not None else FaultTolerance()
     report = observed.report
+    own = [pod for pod in observed.pods if not pod.foreign]
     this = _Pass(
         job=job,
         observed=observed,
-        pods=tuple(pod for pod in observed.pods if not pod.foreign),
+        pods=tuple(pod for pod in own if not pod.holding),
+        holders=tuple(pod for pod in own if pod.holding),
         report=None if report is None or progress.is_outdated(job.status, report) else report,
         health=NodeHealth(observed.nodes, tolerance.node_loss_seconds, now),
         now=now,
     )
     if job.status.phase in TERMINAL:
         status, events = finish.changed_too_late(job)
-        return replace(finish.clean_up(status, this.pods, this.health, now), events=events)
-    newest = max((pod.epoch for pod in this.pods), default=0)
+        return _cleaned_up(this, status, spec, events)
+    newest = max((pod.epoch for pod in own), default=0)
     if newest > job.status.epoch:
         # The status is not the newest, or was lost. In the first case it cannot be written, and nothing is done.
         return Plan(status=job.status.model_copy(update={"epoch": newest}), requeue_after=0)
@@ -68,7 +89,8 @@ def plan(job: Job, observed: Observed, now: datetime) -> Plan:
         return _without_namespace(this)
     if spec is None:
         return _without_spec(this, invalid)
-    return _with_spec(this, spec)
+    status = _begun(this, spec)
+    return _with_members(this, spec, status, ()) if status.members else _without_members(this, spec, status, ())
 
 
 def _accepted(job: Job) -> tuple[TrainingJobSpec | None, str]:
@@ -95,9 +117,10 @@ def _without_spec(this: _Pass, invalid: str) -> Plan:
     is_new = before is None or before.message != invalid
     events = (Event("Warning", "InvalidSpec", invalid),) if is_new else ()
     if not status.members:
+        status = deadlines.waits(status, False, this.now)
         status = status.model_copy(update={"phase": JobPhase.INVALID, "message": invalid})
         status = with_condition(status, RUNNING, False, JobPhase.INVALID.value, "", this.now)
-        return Plan(status=status, events=events)
+        return Plan(status=status, deletes=_ending(this, status), events=events)
     status, notices = _followed(this, status)
     if finish.is_over(status, this.pods, this.report):
         return _success(this, status, None, (*events, *notices))
@@ -106,91 +129,198 @@ def _without_spec(this: _Pass, invalid: str) -> Plan:
     return Plan(status=status, events=(*events, *notices), requeue_after=_CALM_SECONDS)
 
 
-def _with_spec(this: _Pass, spec: TrainingJobSpec) -> Plan:
-    obstacle = creation.obstacle(this.job, spec, this.observed)
-    status, started = _begun(this, spec, obstacle)
-    if not status.members:
-        return _held_up(this, status, obstacle)
-    status, notices = _followed(this, status)
-    known = status
-    status, in_place = new_failures(this.job, status, this.report)
-    if finish.is_over(status, this.pods, this.report):
-        return _success(this, status, spec.trainer.rounds if spec.trainer is not None else None, notices)
-    failures = members.failures(status.members, this.pods, this.job, this.health, this.now)
-    status = status.model_copy(update={"failures": (*status.failures, *failures)[-FAILURES_KEPT:]})
-    given_up = budget.judge(this.job, known, [*in_place, *failures], spec.fault_tolerance.max_restarts)
-    if given_up is not None:
-        event = Event("Warning", given_up.reason, given_up.message)
-        status = finish.failed(status, given_up, this.now)
-        return replace(finish.clean_up(status, this.pods, this.health, this.now), events=(*notices, event))
-    status = _counted(this, _repaired(status, failures))
-    status = _judged(this, status, obstacle)
-    creates = creation.creations(this.job, spec, status, this.observed, this.pods, this.now) if not obstacle else ()
-    spent = budget.spent(status, spec.fault_tolerance.max_restarts)
-    repairs = [
-        Event("Warning", failure.reason, f"{describe(failure)}; {_repair(failure)} ({spent})")
-        for failure in (*in_place, *failures)
-    ]
-    return Plan(
-        status=status,
-        deletes=tuple(members.stale_deletes(status.members, this.pods, this.health)),
-        creates=creates,
-        events=(*started, *notices, *repairs, *_transition(this.job.status, status)),
-        requeue_after=_pause(this, status),
-    )
-
-
-def _begun(this: _Pass, spec: TrainingJobSpec, obstacle: str) -> tuple[TrainingJobStatus, tuple[Event, ...]]:
-    """The status of an accepted job, with members as soon as nothing stands in their way."""
-    status = this.job.status
+def _begun(this: _Pass, spec: TrainingJobSpec) -> TrainingJobStatus:
+    """The status of an accepted job."""
     news: dict[str, Any] = {"observed_generation": this.job.generation, "replicas": spec.replicas}
     if spec.trainer is not None:
         news["total_rounds"] = spec.trainer.rounds
-    events: tuple[Event, ...] = ()
-    if status.members and status.observed_generation != this.job.generation:
-        text = "the spec was changed: pods that run keep the one they were made from, new pods follow the changed one"
-        events = (Event("Normal", "SpecChanged", text),)
-    if not status.members and not obstacle:
-        news["members"] = members.first_members(spec.replicas, status.epoch)
-        news["started_with"] = fixed.started_with(spec)
-        news["start_time"] = this.now
-        events = (Event("Normal", "Started", f"creating {spec.replicas} pod{'s' * (spec.replicas != 1)}"),)
-    status = progress.with_progress_text(status.model_copy(update=news))
-    return with_condition(status, ACCEPTED, True, "SpecValid", "the spec is valid", this.now), events
+    status = progress.with_progress_text(this.job.status.model_copy(update=news))
+    return with_condition(status, ACCEPTED, True, "SpecValid", "the spec is valid", this.now)
 
 
-def _held_up(this: _Pass, status: TrainingJobStatus, obstacle: str) -> Plan:
-    """Before the first pod."""
-    status = status.model_copy(update={"phase": JobPhase.PENDING, "message": obstacle})
-    status = with_condition(status, RUNNING, False, JobPhase.PENDING.value, obstacle, this.now)
-    is_new = obstacle != this.job.status.message
-    events = (Event("Warning", "Waiting", obstacle),) if is_new else ()
-    return Plan(status=status, events=events, requeue_after=_CALM_SECONDS)
+def _without_members(this: _Pass, spec: TrainingJobSpec, status: TrainingJobStatus, events: tuple[Event, ...]) -> Plan:
+    """Before the first pods, while the job is suspended, and between the end of all pods and the next ones."""
+    if spec.suspend and disband.is_lost(status, this.pods):
+        return _disbanded(this, spec, status, events)
+    leftovers = _leftovers(this, status)
+    if spec.suspend:
+        status, told = suspension.suspended(status, disband.waited_for(leftovers), this.now)
+        pause = _CALM_SECONDS if leftovers else None
+        return Plan(status=status, deletes=_ending(this, status), events=(*events, *told), requeue_after=pause)
+    status, told = suspension.resumed(status, this.now)
+    obstacle = creation.obstacle(this.job, spec, this.observed)
+    if obstacle and obstacle != this.job.status.message:
+        told = (*told, Event("Warning", "Waiting", obstacle))
+    if obstacle or leftovers:
+        return _held_up(this, spec, status, obstacle or disband.waited_for(leftovers), (*events, *told))
+    status, size = elastic.settled(spec, status), elastic.size(spec, status)
+    formed = members.first_members(size, status.epoch)
+    lack = _lack(this, spec, status.model_copy(update={"members": formed}))
+    if lack is not None:
+        if this.observed.room is None:
+            return Plan(status=this.job.status, wants_room=True)
+        smaller = elastic.smaller_size(spec, status, lack.fit, this.now)
+        if smaller is None:
+            status, why = gang.told(spec, status, lack, this.observed, this.now)
+            return _held_up(this, spec, status, lack.message, (*events, *told, *why))
+        status, reduced = elastic.begun_smaller(spec, status, smaller, lack.message, this.now)
+        size, formed, told = smaller, members.first_members(smaller, status.epoch), (*told, reduced)
+    news = {"members": formed, "started_with": fixed.started_with(spec)}
+    status = deadlines.started(status.model_copy(update=news), this.now)
+    started = Event("Normal", "Started", f"creating {size} pod{'s' * (size != 1)}")
+    return _with_members(this, spec, status, (*events, *told, started))
+
+
+def _disbanded(this: _Pass, spec: TrainingJobSpec, status: TrainingJobStatus, events: tuple[Event, ...]) -> Plan:
+    """All pods end, for a suspension or another number of replicas; what follows is for the next pass."""
+    status = disband.disbanded(status)
+    waited_for = disband.waited_for(_leftovers(this, status)) or "all pods must save and end first"
+    if spec.suspend:
+        status = deadlines.suspended(status, this.now).model_copy(update={"reduced": None})
+        status, told = suspension.suspended(status, waited_for, this.now)
+        return Plan(status=status, deletes=_ending(this, status), events=(*events, *told), requeue_after=0)
+    status = status.model_copy(update={"phase": JobPhase.RESTARTING})
+    return replace(_held_up(this, spec, status, waited_for, events), requeue_after=0)
+
+
+def _held_up(
+    this: _Pass, spec: TrainingJobSpec, status: TrainingJobStatus, message: str, events: tuple[Event, ...]
+) -> Plan:
+    """No pod may begin yet; `message` says why."""
+    current = JobPhase.RESTARTING if status.phase is JobPhase.RESTARTING else JobPhase.PENDING
+    status = deadlines.waits(status.model_copy(update={"phase": current, "message": message}), True, this.now)
+    status = with_condition(status, RUNNING, False, current.value, message, this.now)
+    given_up = deadlines.exceeded(spec, status, this.now)
+    if given_up is not None:
+        return _failure(this, spec, status, given_up, events)
+    return Plan(
+        status=status,
+        deletes=_ending(this, status),
+        events=events,
+        requeue_after=_in_time(_CALM_SECONDS, [deadlines.seconds_left(spec, status, this.now)]),
+    )
+
+
+def _with_members(this: _Pass, spec: TrainingJobSpec, status: TrainingJobStatus, events: tuple[Event, ...]) -> Plan:
+    """While pods stand for the replicas."""
+    tolerance = spec.fault_tolerance
+    status, notices = _followed(this, status)
+    known = status
+    status, in_place = new_failures(this.job, status, this.pods, this.report, tolerance.rules)
+    if finish.is_over(status, this.pods, this.report):
+        status = budget.charged(status, in_place, tolerance, this.now)
+        return _success(this, status, spec, (*events, *notices))
+    if spec.suspend:
+        return _disbanded(this, spec, status, (*events, *notices))
+    if elastic.is_other(spec, status):
+        scaled = Event("Normal", "Scaled", elastic.told(status, elastic.size(spec, status)))
+        return _disbanded(this, spec, elastic.settled(spec, status), (*events, *notices, scaled))
+    gone = members.failures(status.members, this.pods, this.job, this.health, tolerance.rules, this.now)
+    status = status.model_copy(update={"failures": (*status.failures, *gone)[-FAILURES_KEPT:]})
+    failures = [*in_place, *gone]
+    given_up = budget.judge(this.job, known, failures, tolerance, this.now)
+    if given_up is not None:
+        return _failure(this, spec, status, given_up, (*events, *notices))
+    status, exclusions = exclusion.updated(status, tolerance, this.now)
+    status = _counted(this, repair.repaired(status, failures, tolerance, this.now))
+    status = pod_group.in_group(this.job, spec, status, this.pods)
+    obstacle = creation.obstacle(this.job, spec, this.observed)
+    lack = _lack(this, spec, status) if not obstacle else None
+    if lack is not None and this.observed.room is None:
+        return Plan(status=this.job.status, wants_room=True)
+    status, why = gang.told(spec, status, lack, this.observed, this.now)
+    status, queue = pod_group.queued(spec, status, this.pods, this.now)
+    status = _judged(this, status, lack.message if lack is not None else obstacle)
+    repairs = repair.events(known, failures, tolerance, this.now)
+    events = (*events, *_spec_changed(this), *notices, *repairs, *exclusions, *why, *queue)
+    given_up = deadlines.exceeded(spec, status, this.now)
+    if given_up is not None:
+        return _failure(this, spec, status, given_up, events)
+    new_size = elastic.new_size(spec, status, this.pods, this.holders, this.now)
+    # Failures of this pass are persisted first: an epoch is raised for one thing at a time.
+    if new_size is None and lack is not None and not failures:
+        placed = sum(map(elastic.has_place, members.current_pods(status.members, this.pods)))
+        new_size = elastic.smaller_size(spec, status, placed + lack.fit, this.now)
+    if new_size is not None:
+        reason = lack.message if lack is not None else ""
+        status, told = elastic.resized(spec, status, this.pods, new_size, this.now, reason)
+        return _disbanded(this, spec, status, (*events, told))
+    if gang.is_half(spec, status, this.pods, this.now):
+        text = f"not all pods found a node after all: all end, and wait for room at once; {status.message}"
+        return _disbanded(this, spec, status, (*events, Event("Warning", "GangBroken", text)))
+    return Plan(
+        status=status,
+        deletes=(
+            *members.stale_deletes(status.members, this.pods, this.health),
+            *holding.deletes(this.job, spec, status, this.pods, this.holders, this.health, this.now),
+        ),
+        creates=_creations(this, spec, status, lack) if not obstacle else (),
+        events=(*events, *_transition(this.job.status, status)),
+        requeue_after=_pause(this, spec, status),
+    )
+
+
+def _leftovers(this: _Pass, status: TrainingJobStatus) -> list[Pod]:
+    """What has to end before a job without members may begin."""
+    return [*disband.leftovers(status, this.pods), *filter(members.is_live, this.holders)]
+
+
+def _ending(this: _Pass, status: TrainingJobStatus) -> tuple[DeletePod | EndPod, ...]:
+    """Of all pods of a job without members."""
+    return (*disband.deletes(status, this.pods, this.health), *holding.all_deletes(this.holders, this.health))
+
+
+def _lack(this: _Pass, spec: TrainingJobSpec, status: TrainingJobStatus) -> gang.Lack | None:
+    told = elastic.at_size(spec, len(status.members))
+    return gang.lack(this.job, told, status, this.observed, this.pods, this.now)
+
+
+def _creations(
+    this: _Pass, spec: TrainingJobSpec, status: TrainingJobStatus, lack: gang.Lack | None
+) -> tuple[Create, ...]:
+    told = elastic.at_size(spec, len(status.members))
+    replicas = creation.due(status, this.pods, this.now) if lack is None else []
+    return (
+        *creation.creations(this.job, told, status, this.observed, replicas),
+        *holding.creations(this.job, spec, status, this.pods, this.holders, this.now),
+    )
+
+
+def _cleaned_up(
+    this: _Pass, status: TrainingJobStatus, spec: TrainingJobSpec | None, events: tuple[Event, ...]
+) -> Plan:
+    """Of a terminal `status`. Places are given back whatever the job's policy for its pods."""
+    left = finish.clean_up(status, spec, this.pods, this.health, this.now)
+    return replace(left, deletes=(*left.deletes, *holding.all_deletes(this.holders, this.health)), events=events)
+
+
+def _spec_changed(this: _Pass) -> tuple[Event, ...]:
+    before = this.job.status
+    if not before.members or before.observed_generation == this.job.generation:
+        return ()
+    text = "the spec was changed: pods that run keep the one they were made from, new pods follow the changed one"
+    return (Event("Normal", "SpecChanged", text),)
 
 
 def _followed(this: _Pass, status: TrainingJobStatus) -> tuple[TrainingJobStatus, tuple[Event, ...]]:
     return progress.follow(status, this.report) if this.report is not None else (status, ())
 
 
-def _success(this: _Pass, status: TrainingJobStatus, total_rounds: int | None, events: tuple[Event, ...]) -> Plan:
-    status = finish.succeeded(this.job, status, this.pods, total_rounds, this.now)
+def _success(this: _Pass, status: TrainingJobStatus, spec: TrainingJobSpec | None, events: tuple[Event, ...]) -> Plan:
+    """Without `spec`, when it cannot be read."""
+    tolerance = spec.fault_tolerance if spec is not None else FaultTolerance()
+    total_rounds = spec.trainer.rounds if spec is not None and spec.trainer is not None else None
+    status = finish.succeeded(this.job, status, this.pods, tolerance, total_rounds, this.now)
     event = Event("Normal", "Succeeded", status.message)
-    return replace(finish.clean_up(status, this.pods, this.health, this.now), events=(*events, event))
+    return _cleaned_up(this, status, spec, (*events, event))
 
 
-def _repaired(status: TrainingJobStatus, failures: Sequence[Failure]) -> TrainingJobStatus:
-    """With one raised epoch for the new pods of all replicas that failed."""
-    if not failures:
-        return status
-    epoch = status.epoch + 1
-    return status.model_copy(
-        update={
-            "epoch": epoch,
-            "members": members.replaced(status.members, failures, epoch),
-            "restarts": status.restarts + len(failures),
-            "counted_restarts": status.counted_restarts + sum(failure.counted for failure in failures),
-        }
-    )
+def _failure(
+    this: _Pass, spec: TrainingJobSpec, status: TrainingJobStatus, given_up: GivenUp, events: tuple[Event, ...]
+) -> Plan:
+    status = finish.failed(status, given_up, this.now)
+    event = Event("Warning", given_up.reason, given_up.message)
+    return _cleaned_up(this, status, spec, (*events, event))
 
 
 def _counted(this: _Pass, status: TrainingJobStatus) -> TrainingJobStatus:
@@ -204,12 +334,9 @@ def _judged(this: _Pass, status: TrainingJobStatus, obstacle: str) -> TrainingJo
     status = status.model_copy(update={"phase": phase.phase_of(status, this.pods, this.report)})
     message = phase.message_of(status, this.pods, obstacle or this.observed.refused)
     status = status.model_copy(update={"message": message})
+    status = deadlines.waits(status, not phase.all_run(status, this.pods), this.now)
     runs = status.phase is JobPhase.RUNNING
     return with_condition(status, RUNNING, runs, "Training" if runs else status.phase.value, message, this.now)
-
-
-def _repair(failure: Failure) -> str:
-    return "started again in its pod" if failure.in_place else "replaced"
 
 
 def _transition(before: TrainingJobStatus, after: TrainingJobStatus) -> tuple[Event, ...]:
@@ -218,10 +345,15 @@ def _transition(before: TrainingJobStatus, after: TrainingJobStatus) -> tuple[Ev
     return ()
 
 
-def _pause(this: _Pass, status: TrainingJobStatus) -> float:
-    """Seconds to the next pass, which comes in time for every deadline."""
+def _pause(this: _Pass, spec: TrainingJobSpec, status: TrainingJobStatus) -> float:
+    """Seconds to the next pass."""
     busy = status.phase in (JobPhase.STARTING, JobPhase.RESTARTING)
     doubtful = (this.health.seconds_left(pod) for pod in this.pods if members.is_live(pod))
     held = (seconds_to_wait(member.index, status.failures, this.now) for member in status.members)
-    deadlines = [seconds for seconds in (*doubtful, *held) if seconds]
-    return min([_BUSY_SECONDS if busy else _CALM_SECONDS, *(max(1.0, seconds) for seconds in deadlines)])
+    deadline = deadlines.seconds_left(spec, status, this.now)
+    return _in_time(_BUSY_SECONDS if busy else _CALM_SECONDS, [*doubtful, *held, deadline])
+
+
+def _in_time(longest: float, left: Iterable[float | None]) -> float:
+    """Seconds to the next pass, which comes in time for whatever is due in `left` seconds."""
+    return min([longest, *(max(1.0, seconds) for seconds in left if seconds)])

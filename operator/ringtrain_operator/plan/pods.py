@@ -1,14 +1,27 @@
 """The manifest of one replica's pod."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from ringtrain.contract.addresses import AGENT_PORT, Addresses
 from ringtrain.contract.environment import CheckpointSettings, ReplicaEnvironment, WarmStart
 from ringtrain_operator.api import reserved
+from ringtrain_operator.api.scheduling import Scheduling
 from ringtrain_operator.api.spec import CheckpointSpec, RestoreFrom, TrainingJobSpec
 from ringtrain_operator.plan.children import PORTS, metadata
-from ringtrain_operator.plan.names import ANNOTATION_SPEC, LABEL_EPOCH, LABEL_REPLICA, claim_name, host_name, pod_name
+from ringtrain_operator.plan.names import (
+    ANNOTATION_SPEC,
+    LABEL_EPOCH,
+    LABEL_HOLDING,
+    LABEL_JOB,
+    LABEL_REPLICA,
+    claim_name,
+    host_name,
+    pod_name,
+)
 from ringtrain_operator.plan.observed import Job
+from ringtrain_operator.plan.placement import kept_off, near
+from ringtrain_operator.plan.pod_group import marks
 from ringtrain_operator.plan.template import merge
 
 _GRACE_SECONDS = 30
@@ -16,10 +29,14 @@ _USER = 1000
 """An unprivileged user and group, whatever the image's own; spec.template can set others."""
 
 
-def pod(job: Job, spec: TrainingJobSpec, index: int, epoch: int) -> dict[str, Any]:
-    """The Pod `<job>-<index>-<epoch>`: the job's own, with spec.template merged into it."""
+def pod(
+    job: Job, spec: TrainingJobSpec, index: int, epoch: int, excluded_nodes: Sequence[str] = (), group: str = ""
+) -> dict[str, Any]:
+    """The Pod `<job>-<index>-<epoch>`: the job's own, with spec.template merged into it, off `excluded_nodes`. `group`
+    is the pod group of the job's status."""
     own = _own_spec(job, spec, index)
-    pod_spec = merge(own, spec.template.spec)
+    together = near(merge(own, spec.template.spec), spec.scheduling, {LABEL_JOB: job.key.name})
+    pod_spec = kept_off(together, excluded_nodes)
     container = next(entry for entry in pod_spec["containers"] if entry["name"] == reserved.CONTAINER)
     grace = float(pod_spec["terminationGracePeriodSeconds"])
     given = {entry["name"] for entry in container["env"]}
@@ -28,7 +45,21 @@ def pod(job: Job, spec: TrainingJobSpec, index: int, epoch: int) -> dict[str, An
         *({"name": name, "value": value} for name, value in environment.items() if name not in given),
         *container["env"],
     ]
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": _metadata(job, spec, index, epoch), "spec": pod_spec}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": _metadata(job, spec, index, epoch, group), "spec": pod_spec}
+
+
+def holder(
+    job: Job, spec: TrainingJobSpec, index: int, epoch: int, excluded_nodes: Sequence[str] = ()
+) -> dict[str, Any]:
+    """A pod that would be replica `index`, and only holds its place: nobody probes it, scrapes it or connects to it."""
+    made = pod(job, spec, index, epoch, excluded_nodes)
+    made["metadata"]["labels"][LABEL_HOLDING] = "true"
+    made["metadata"]["annotations"] = {ANNOTATION_SPEC: str(job.generation)}
+    container = next(entry for entry in made["spec"]["containers"] if entry["name"] == reserved.CONTAINER)
+    container["command"] = ["python", "-m", "ringtrain.hold"]
+    for field in ("ports", "livenessProbe", "readinessProbe"):
+        del container[field]
+    return made
 
 
 def replica_environment(
@@ -48,9 +79,10 @@ def replica_environment(
         timeouts=spec.fault_tolerance.timeouts,
         max_restarts=spec.fault_tolerance.max_restarts,
         in_place_restarts=spec.fault_tolerance.in_place_restarts,
+        preflight=spec.fault_tolerance.preflight,
         grace_seconds=grace_seconds,
         termination_log=reserved.TERMINATION_LOG,
-        checkpoint=_checkpoint_settings(name, spec.checkpoint) if spec.checkpoint else None,
+        checkpoint=_checkpoint_settings(name, spec, spec.checkpoint) if spec.checkpoint else None,
         communication=spec.communication,
         parallelism=spec.parallelism,
         trainer=spec.trainer,
@@ -58,7 +90,8 @@ def replica_environment(
     )
 
 
-def _metadata(job: Job, spec: TrainingJobSpec, index: int, epoch: int) -> dict[str, Any]:
+def _metadata(job: Job, spec: TrainingJobSpec, index: int, epoch: int, group: str) -> dict[str, Any]:
+    marked = marks(job.key.name, spec, group)
     own = metadata(job, pod_name(job.key.name, index, epoch))
     template = spec.template.metadata
     labels = {LABEL_REPLICA: str(index), LABEL_EPOCH: str(epoch)}
@@ -67,8 +100,8 @@ def _metadata(job: Job, spec: TrainingJobSpec, index: int, epoch: int) -> dict[s
         "prometheus.io/port": str(AGENT_PORT),
         "prometheus.io/path": "/metrics",
     }
-    own["labels"] = own["labels"] | template.labels | labels
-    own["annotations"] = scraping | template.annotations | {ANNOTATION_SPEC: str(job.generation)}
+    own["labels"] = own["labels"] | template.labels | labels | marked.labels
+    own["annotations"] = scraping | template.annotations | {ANNOTATION_SPEC: str(job.generation)} | marked.annotations
     return own
 
 
@@ -101,7 +134,16 @@ def _own_spec(job: Job, spec: TrainingJobSpec, index: int) -> dict[str, Any]:
         },
         "volumes": volumes,
         "containers": [_container(spec)],
+        **_scheduled_by(spec.scheduling),
     }
+
+
+def _scheduled_by(scheduling: Scheduling) -> dict[str, Any]:
+    given = {
+        "schedulerName": scheduling.scheduler_name or ("volcano" if scheduling.gang == "Volcano" else None),
+        "priorityClassName": scheduling.priority_class_name,
+    }
+    return {field: value for field, value in given.items() if value is not None}
 
 
 def _container(spec: TrainingJobSpec) -> dict[str, Any]:
@@ -148,7 +190,7 @@ def _resources(spec: TrainingJobSpec) -> dict[str, Any]:
     return {"requests": dict(spec.resources.requests), "limits": limits}
 
 
-def _checkpoint_settings(name: str, checkpoint: CheckpointSpec) -> CheckpointSettings:
+def _checkpoint_settings(name: str, spec: TrainingJobSpec, checkpoint: CheckpointSpec) -> CheckpointSettings:
     # A subPath mount would not do: the kubelet makes its folder as root, and the trainer could not write there.
     folder = checkpoint.volume.sub_path or name
     return CheckpointSettings(
@@ -158,6 +200,7 @@ def _checkpoint_settings(name: str, checkpoint: CheckpointSpec) -> CheckpointSet
         keep_every=checkpoint.keep_every,
         memory_every=checkpoint.memory_every,
         replicate=checkpoint.replicate,
+        recovery=spec.fault_tolerance.recovery,
         save_on_preemption=checkpoint.save_on_preemption,
         warm_start=_warm_start(checkpoint.restore_from) if checkpoint.restore_from else None,
     )

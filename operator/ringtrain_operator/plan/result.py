@@ -17,8 +17,18 @@ class DeletePod:
 
 
 @dataclass(frozen=True, slots=True)
+class EndPod:
+    """What runs in it beside the training container, which has ended, ends too; the pod is kept for its logs."""
+
+    name: str
+    uid: str
+    """Precondition: only this very pod."""
+
+
+@dataclass(frozen=True, slots=True)
 class Create:
-    """A Service, PersistentVolumeClaim or Pod, with its owner reference. One that exists already is left as it is."""
+    """A Service, NetworkPolicy, PersistentVolumeClaim, PodGroup or Pod, with its owner reference. One that exists
+    already is left as it is, but for a PodGroup, which becomes what is said here."""
 
     manifest: Mapping[str, Any]
 
@@ -32,12 +42,17 @@ class Event:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """Carried out in this order, each step only when the one before succeeded: status, deletes, creates. The events
-    follow whenever the status was persisted."""
+    """Carried out in this order, each step only when the one before succeeded: status, deletes, creates, the job's own
+    deletion. The events follow whenever the status was persisted."""
 
     status: TrainingJobStatus
-    deletes: tuple[DeletePod, ...] = ()
+    deletes: tuple[DeletePod | EndPod, ...] = ()
     creates: tuple[Create, ...] = ()
+    delete_job: bool = False
+    """With all that it owns."""
     events: tuple[Event, ...] = ()
+    wants_room: bool = False
+    """Whether pods may be created rests on `Observed.room`, which nobody has looked at: nothing of this plan is to be
+    carried out, but that of the job with it."""
     requeue_after: float | None = None
     """Seconds until the next pass even if nothing happens; None: only when something does."""

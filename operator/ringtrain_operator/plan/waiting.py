@@ -4,6 +4,7 @@ import textwrap
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
+from ringtrain_operator.plan.advice import with_advice
 from ringtrain_operator.plan.observed import Pod, PodPhase
 
 UNSCHEDULABLE = "Unschedulable"
@@ -12,7 +13,8 @@ _LONGEST_CAUSE = 400
 
 
 def causes(pods: Iterable[Pod]) -> str:
-    """`replicas 0-2: 0/3 nodes are available: ...; replica 3: ImagePullBackOff: ...`; empty when none is known."""
+    """`replicas 0-2: 0/3 nodes are available: ...; replica 3: ImagePullBackOff: ...`, each with what can be done about
+    it, where that is known; empty when no cause is."""
     replicas: dict[str, list[int]] = defaultdict(list)
     for pod in sorted(pods, key=lambda pod: pod.index):
         if pod.phase is PodPhase.PENDING and pod.waiting_reason not in _NO_CAUSE:
@@ -38,4 +40,4 @@ def _cause(pod: Pod) -> str:
         text = pod.waiting_message
     else:
         text = f"{pod.waiting_reason}: {pod.waiting_message}".removesuffix(": ")
-    return textwrap.shorten(text, _LONGEST_CAUSE, placeholder=" ...")
+    return with_advice(textwrap.shorten(text, _LONGEST_CAUSE, placeholder=" ..."))

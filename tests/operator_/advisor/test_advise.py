@@ -1,10 +1,11 @@
+import json
 import re
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner, Result
 
-from ringtrain_operator.local.commands import app
+from ringtrain_operator.commands.app import app
 
 JOB = """\
 apiVersion: ringtrain.io/v1alpha1
@@ -177,6 +178,21 @@ def test_a_tokenizer_file_of_known_size(tmp_path: Path) -> None:
     path = write(tmp_path, JOB.replace('["*.txt"]', '["*.txt"], tokenizer: t.json'))
     found = lines(invoke("-f", path, "--link", "1Gbit", "--compute-seconds", "1", "--vocabulary", "1000"))
     assert found[0] == f"model: {124_736 + (1000 - 257) * 64:,} parameters, the job's gpt nano"
+
+
+def test_the_same_in_json(tmp_path: Path) -> None:
+    options = ("-f", write(tmp_path), "--link", "1Gbit", "--compute-seconds", "0.3")
+    found = json.loads("".join(lines(invoke(*options, "-o", "json"))))
+    shown = lines(invoke(*options))
+    assert (shown[0], shown[-1]) == (found["assumed"][0], found["advice"])
+    assert found["machines"] == 3
+    (own,) = [row for row in found["choices"] if row["ofTheJob"]]
+    assert (own["codec"], own["algorithm"]) == ("zfp-8", "direct")
+    assert own["roundSeconds"] == own["computeSeconds"] + own["exposedSeconds"] > 0.3
+    assert sum(row["best"] for row in found["choices"]) == 1
+    assert not found["pays"]
+    assert [row["gpus"] for row in found["extrapolated"]] == [8, 64, 512, 4096]
+    assert 0 < found["extrapolated"][1]["best"]["exposedShare"] < 1
 
 
 SMALLEST = [

@@ -16,7 +16,7 @@ def test_sizes(written: object, bits: float, size: int) -> None:
 
 def test_formats_of_jobs() -> None:
     assert format_of(CommunicationConfig(codec="zfp", rate=8)) == zfp(8)
-    assert format_of(CommunicationConfig(codec="zfp")) == zfp(4)
+    assert format_of(CommunicationConfig(codec="zfp")) == zfp(5)
     assert format_of(CommunicationConfig(codec="int4", rotate=True)).name == "int4-128-rotated"
     assert format_of(CommunicationConfig(codec="none")) == NONE
     assert format_of(CommunicationConfig(codec="bf16")) == BF16

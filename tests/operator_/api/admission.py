@@ -73,18 +73,27 @@ def defaulted(value: Any, schema: dict[str, Any] = SCHEMA) -> Any:
     return value
 
 
-def broken_rules(given: dict[str, Any]) -> set[tuple[tuple[str, ...], str]]:
-    """The CEL rules that refuse `given`, which the schema accepts."""
-    stored = defaulted(given)
+def is_transition(expression: str) -> bool:
+    """It is about a change: evaluated when there is an object already."""
+    return "oldSelf" in expression
+
+
+def broken_rules(given: dict[str, Any], before: dict[str, Any] | None = None) -> set[tuple[tuple[str, ...], str]]:
+    """The CEL rules that refuse `given`, which the schema accepts, in place of `before`."""
+    stored, old = defaulted(given), defaulted(before)
     return {
-        (path, expression) for path, expression in rules() for self in _at(stored, path) if not holds(expression, self)
+        (path, expression)
+        for path, expression in rules()
+        for self in _at(stored, path)
+        for old_self in (_at(old, path) if is_transition(expression) else [None])
+        if not holds(expression, self, old_self)
     }
 
 
-def holds(expression: str, self: Any) -> bool:
+def holds(expression: str, self: Any, old_self: Any = None) -> bool:
     """Whether the CEL rule is true of `self`; an error in its evaluation is a refusal, as in Kubernetes."""
     try:
-        return _program(expression).execute({"self": self}) is True
+        return _program(expression).execute({"self": self, "oldSelf": old_self}) is True
     except (RuntimeError, TypeError, ValueError):
         return False
 

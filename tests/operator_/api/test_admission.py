@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from operator_.api.admission import broken_rules, job, rules, schema_errors
-from operator_.api.spec_table import BAD, GOOD, Bad, Good
+from operator_.api.admission import broken_rules, is_transition, job, rules, schema_errors
+from operator_.api.spec_table import BAD, GOOD, Bad, Good, spec
 from operator_.api.test_validation import JSON, changed
 from ringtrain_operator.api.plain_json import plain_json
 from ringtrain_operator.api.validation import InvalidSpec, parse
@@ -36,9 +36,27 @@ def test_bad_spec_is_caught_where_the_table_says(case: Bad) -> None:
     assert caught(case.name, case.spec) == case.caught
 
 
-@pytest.mark.parametrize(("path", "expression"), rules(), ids=[" ".join(rule)[:80] for _, *rule in rules()])
+STATES = [rule for rule in rules() if not is_transition(rule[1])]
+
+
+@pytest.mark.parametrize(("path", "expression"), STATES, ids=[" ".join(rule)[:80] for _, *rule in STATES])
 def test_every_rule_refuses_some_bad_spec_by_itself(path: tuple[str, ...], expression: str) -> None:
     assert any(broken_rules(job(case.name, case.spec)) == {(path, expression)} for case in BAD if case.caught == "cel")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "refused"),
+    [
+        (None, "ringtrain.io/operator", False),
+        (None, "kueue.x-k8s.io/multikueue", True),
+        ("kueue.x-k8s.io/multikueue", None, True),
+        ("kueue.x-k8s.io/multikueue", "kueue.x-k8s.io/multikueue", False),
+    ],
+)
+def test_who_manages_a_job_is_decided_once(before: str | None, after: str | None, refused: bool) -> None:
+    (rule,) = [rule for rule in rules() if is_transition(rule[1])]
+    old, new = job("job", spec(managedBy=before)), job("job", spec(managedBy=after))
+    assert broken_rules(new, old) == ({rule} if refused else set())
 
 
 @settings(deadline=None)

@@ -63,6 +63,7 @@ def test_a_pod_says_which_spec_it_was_made_from() -> None:
 def test_how_a_pod_ended(name: str, phase: PodPhase, exit_code: int | None, reason: str, message: str) -> None:
     pod = converted(sample(name))
     assert (pod.phase, pod.exit_code, pod.reason) == (phase, exit_code, reason)
+    assert (pod.ended is not None) == (exit_code is not None)
     assert message in pod.message
     assert not pod.ready
     assert pod.waiting_reason == ""
@@ -145,6 +146,13 @@ def test_a_pod_of_another_owner_is_foreign() -> None:
     assert pod.foreign
 
 
+def test_a_pod_that_holds_a_place_is_told_by_its_label() -> None:
+    raw = sample("running")
+    assert not converted(raw).holding
+    raw["metadata"].setdefault("labels", {})["ringtrain.io/holding"] = "true"
+    assert converted(raw).holding
+
+
 def test_a_pod_that_is_not_named_as_a_replica_is_none() -> None:
     raw = sample("running")
     for name in ("job-debug", "debug", "job-1-x"):
@@ -195,3 +203,22 @@ def test_a_job() -> None:
     assert job.status.epoch == 4
     assert job.spec == {"image": "i"}
     assert convert.job(raw | {"status": None}).status.epoch == 0
+
+
+def test_a_status_of_another_release_is_read_as_far_as_it_is_known() -> None:
+    raw = {"metadata": {"namespace": "n", "name": "j", "uid": UID, "resourceVersion": "7"}, "spec": {}}
+    raw["metadata"]["creationTimestamp"] = "2026-11-29T16:00:00Z"
+    status = convert.job(
+        raw | {"status": {"epoch": 4, "mood": "good", "members": [{"index": 0, "epoch": 4, "x": 1}]}}
+    ).status
+    assert (status.epoch, len(status.members)) == (4, 1)
+
+
+def test_conditions_that_are_true_of_a_pod() -> None:
+    raw = sample("running")
+    assert converted(raw).conditions == {"Initialized", "Ready", "ContainersReady", "PodScheduled"}
+    raw["status"]["conditions"] = [
+        {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"},
+        {"type": "Ready", "status": "False"},
+    ]
+    assert converted(raw).conditions == {"DisruptionTarget"}

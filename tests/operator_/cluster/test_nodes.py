@@ -42,12 +42,26 @@ def test_a_watch_is_believed_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
     dead = SAMPLES["node-3"] | {"metadata": SAMPLES["node-1"]["metadata"]}
 
     async def work(api: KubernetesApi) -> None:
-        nodes = Nodes(api, Clock())
+        clock = Clock()
+        nodes = Nodes(api, clock)
         assert (await nodes.get(["node-1"]))["node-1"].ready
         assert not nodes.event(SAMPLES["node-1"])
         assert nodes.event(dead)
+        clock.now += 1000
         assert not (await nodes.get(["node-1"]))["node-1"].ready
+        assert len(server.requests) == 1
         nodes.deleted("node-1")
         assert nodes.event(SAMPLES["node-1"])
 
     server.ask(tmp_path, monkeypatch, work)
+
+
+def test_nodes_that_may_not_be_read_are_taken_to_be_ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = ScriptedApi(by_path({}))
+
+    async def work(api: KubernetesApi) -> None:
+        found = await Nodes(api, Clock(), may_read=False).get(["node-1"])
+        assert found["node-1"].ready
+
+    server.ask(tmp_path, monkeypatch, work)
+    assert server.requests == []

@@ -88,6 +88,18 @@ def test_a_pod_is_created_once_observed_and_deleted_by_uid(directory: RunDirecto
     play(directory, scenario)
 
 
+def test_a_job_that_is_deleted_is_gone(directory: RunDirectory) -> None:
+    async def scenario(cluster: LocalCluster, job: Job) -> None:
+        await cluster.write_status(job, TrainingJobStatus(epoch=5))
+        with pytest.raises(Conflict):
+            await cluster.delete_job(job)
+        job = await cluster.get_job(KEY) or job
+        await cluster.delete_job(job)
+        assert await cluster.get_job(KEY) is None
+
+    play(directory, scenario)
+
+
 def test_an_ended_pod_stays_until_it_is_deleted(directory: RunDirectory) -> None:
     async def scenario(cluster: LocalCluster, job: Job) -> None:
         await cluster.create(job, pod("print('hello'); raise SystemExit(70)"))

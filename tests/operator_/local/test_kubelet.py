@@ -61,6 +61,7 @@ def pod_process(
         container,
         files,
         last_words,
+        holding=False,
         changed=lambda: None,
         not_written=([] if lost is None else lost).append,
     )

@@ -1,14 +1,19 @@
 """The way to a hostile world: it shows things late, refuses requests and kills its operator."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Literal
 
 from operator_.plan.hostile_world import World
+from ringtrain.contract.environment import ReplicaEnvironment
 from ringtrain_operator.api.status import TrainingJobStatus
 from ringtrain_operator.cluster.protocol import Conflict
-from ringtrain_operator.plan.names import LABEL_EPOCH, LABEL_REPLICA
+from ringtrain_operator.plan.names import LABEL_EPOCH, LABEL_HOLDING, LABEL_REPLICA
 from ringtrain_operator.plan.observed import Job, JobKey, Observed, Pod, PodPhase
-from ringtrain_operator.plan.result import Create, DeletePod, Event
+from ringtrain_operator.plan.result import Create, DeletePod, EndPod, Event
+from ringtrain_operator.plan.room import Place, Room
 
 
 class Killed(BaseException):
@@ -38,11 +43,13 @@ class HostileCluster:
         self._trouble = trouble
         self._lag = lag
         self._calls = 0
+        self._free: int | None = None
+        """Places that the operator was shown, and has not taken."""
         self._dead = False
 
     async def get_job(self, key: JobKey) -> Job | None:
         self._call()
-        return self._world.job
+        return None if self._world.job_deleted else self._world.job
 
     async def observe(self, job: Job) -> Observed:
         self._call()
@@ -50,6 +57,12 @@ class HostileCluster:
         world.show()
         world.history = world.history[max(0, len(world.history) - 1 - self._lag) :]
         return world.history[0]
+
+    @asynccontextmanager
+    async def look_for_room(self, job: Job) -> AsyncIterator[Room]:
+        self._call()
+        self._free = self._world.free
+        yield Room(places=(Place(name="all", free={"pods": Fraction(self._free)}),))
 
     async def write_status(self, job: Job, status: TrainingJobStatus) -> None:
         late = self._call()
@@ -63,6 +76,11 @@ class HostileCluster:
         self._world.removed(delete)
         self._fail(late)
 
+    async def end_pod(self, job: Job, end: EndPod) -> None:
+        late = self._call()
+        self._world.ended_whole(end)
+        self._fail(late)
+
     async def create(self, job: Job, create: Create) -> None:
         late = self._call()
         metadata = create.manifest["metadata"]
@@ -70,6 +88,9 @@ class HostileCluster:
             self._world.service = True
         elif create.manifest["kind"] == "Pod" and metadata["name"] not in self._world.pods:
             labels = metadata["labels"]
+            (container,) = create.manifest["spec"]["containers"]
+            self._take(holding=LABEL_HOLDING in labels)
+            told = ReplicaEnvironment.from_env({entry["name"]: entry["value"] for entry in container["env"]})
             self._world.created(
                 Pod(
                     name=metadata["name"],
@@ -78,8 +99,24 @@ class HostileCluster:
                     epoch=int(labels[LABEL_EPOCH]),
                     phase=PodPhase.PENDING,
                     created=self._world.now,
-                )
+                    holding=LABEL_HOLDING in labels,
+                    spec_generation=job.generation if LABEL_HOLDING in labels else None,
+                ),
+                told.replicas,
             )
+        self._fail(late)
+
+    def _take(self, *, holding: bool) -> None:
+        if self._world.gang == "None" or holding:
+            return
+        assert self._free, "a pod of a gang is created where no room was seen for it"
+        self._free -= 1
+
+    async def delete_job(self, job: Job) -> None:
+        late = self._call()
+        if job.resource_version != str(self._world.version):
+            raise Conflict(str(job.key))
+        self._world.deleted_job()
         self._fail(late)
 
     async def emit(self, job: Job, event: Event) -> None:

@@ -10,17 +10,35 @@ from operator_.plan.builders import KEY, NOW, spec_with
 from ringtrain.contract.exit_codes import ExitCode
 from ringtrain.contract.phases import Phase
 from ringtrain.contract.report import JobReport, Progress
-from ringtrain_operator.api.status import TERMINAL, TrainingJobStatus
+from ringtrain_operator.api.spec import FailureAction
+from ringtrain_operator.api.status import TERMINAL, JobPhase, TrainingJobStatus
 from ringtrain_operator.plan.observed import Job, Node, Observed, Pod, PodPhase
-from ringtrain_operator.plan.result import DeletePod, Event
+from ringtrain_operator.plan.result import DeletePod, EndPod, Event
+from ringtrain_operator.plan.waiting import UNSCHEDULABLE
 
 REPLICAS = 3
+SIZES = (2, 3, 4)
+ROOM = 6
+"""Pods that find a node, at most."""
+MIN_REPLICAS = 2
+ELASTIC = {"minReplicas": MIN_REPLICAS, "waitSeconds": 10, "growAfterSeconds": 15}
 ROUNDS = 12
 CHECKPOINT_EVERY = 5
 MAX_RESTARTS = 1
 NODE_LOSS_SECONDS = 30
 NODES = ("node-a", "node-b", "node-c", "node-d")
-UNCOUNTED = frozenset({int(ExitCode.PREEMPTED), int(ExitCode.STALE)})
+TTL_SECONDS = 7200
+"""Longer than any life here."""
+BY_RULE = 137
+"""An exit code that a rule says is not to be counted."""
+FATAL = 99
+"""One that a rule says fails the job."""
+UNCOUNTED = frozenset({int(ExitCode.PREEMPTED), int(ExitCode.STALE), BY_RULE})
+RULES = (
+    {"action": "RestartUncounted", "exitCodes": [BY_RULE]},
+    {"action": "Ignore", "reasons": ["PodDeleted"]},
+    {"action": "FailJob", "exitCodes": [FATAL]},
+)
 
 
 @dataclass
@@ -39,7 +57,18 @@ class World:
     status: TrainingJobStatus = field(default_factory=TrainingJobStatus)
     pods: dict[str, Pod] = field(default_factory=dict)
     machines: dict[str, Machine] = field(default_factory=lambda: {name: Machine() for name in NODES})
+    suspend: bool = False
+    replicas: int = REPLICAS
+    active_deadline: int | None = None
+    side_cars: bool = False
+    """Something goes on running in pods whose training container has ended."""
+    elastic: bool = False
+    spares: int = 0
+    gang: str = "None"
+    room: int = ROOM
+    generation: int = 1
     service: bool = False
+    job_deleted: bool = False
     round: int = 0
     attempt: int = 0
     training: bool = False
@@ -48,28 +77,45 @@ class World:
     """Pods that something else than the operator ended or endangered."""
     faulty: set[str] = field(default_factory=set)
     """Those whose own fault it was."""
+    sizes: dict[str, int] = field(default_factory=dict)
+    """How many replicas each pod was told of."""
     replacements: int = 0
+    ignored: int = 0
     events: list[Event] = field(default_factory=list)
     history: list[Observed] = field(default_factory=list)
 
     @property
     def job(self) -> Job:
         spec = spec_with(
-            replicas=REPLICAS,
+            suspend=self.suspend,
+            replicas=self.replicas,
+            activeDeadlineSeconds=self.active_deadline,
+            spareReplicas=self.spares,
+            scheduling={"gang": self.gang},
+            elastic=ELASTIC if self.elastic else None,
+            ttlSecondsAfterFinished=TTL_SECONDS,
             trainer={"rounds": ROUNDS, "data": {"paths": ["/data/*"]}},
-            checkpoint=None,
-            faultTolerance={"maxRestarts": MAX_RESTARTS, "nodeLossSeconds": NODE_LOSS_SECONDS},
+            faultTolerance={"maxRestarts": MAX_RESTARTS, "nodeLossSeconds": NODE_LOSS_SECONDS, "rules": RULES},
         )
-        del spec["checkpoint"]
         return Job(
             key=KEY,
             uid="job-uid",
             resource_version=str(self.version),
-            generation=1,
+            generation=self.generation,
             spec=spec,
             status=self.status,
             created=NOW,
         )
+
+    @property
+    def training_pods(self) -> list[str]:
+        """Names of those whose training container runs."""
+        return sorted(pod.name for pod in self.pods.values() if self._runs(pod))
+
+    @property
+    def free(self) -> int:
+        """Places that no pod has, or is about to get."""
+        return max(0, self.room - sum(map(self._is_live, self.pods.values())))
 
     def show(self) -> None:
         """Adds the present to what the API has shown."""
@@ -84,6 +130,13 @@ class World:
             )
         )
 
+    # What a user does.
+
+    def edit(self, *, suspend: bool, replicas: int) -> None:
+        if (suspend, replicas) != (self.suspend, self.replicas):
+            self.suspend, self.replicas = suspend, replicas
+            self.generation, self.version = self.generation + 1, self.version + 1
+
     # What the environment does.
 
     def pass_time(self, seconds: int) -> None:
@@ -97,7 +150,7 @@ class World:
 
     def crash(self, name: str, code: int, reason: str = "Error") -> None:
         self.troubled.add(name)
-        if code not in UNCOUNTED and reason != "Evicted":
+        if not self.pods[name].holding and code not in UNCOUNTED and reason != "Evicted":
             self.faulty.add(name)
         self._end(name, code, reason)
 
@@ -130,8 +183,10 @@ class World:
             ready = [name for name, machine in self.machines.items() if machine.ready]
             if pod.deleting:
                 del self.pods[pod.name]
-            elif ready:
-                self._change(pod.name, node=ready[pod.index % len(ready)])
+            elif ready and self._placed() < self.room:
+                self._change(pod.name, node=ready[pod.index % len(ready)], waiting_reason="")
+            else:
+                self._change(pod.name, waiting_reason=UNSCHEDULABLE)
         elif not self.machines[pod.node].ready:
             return
         elif pod.deleting:
@@ -141,12 +196,14 @@ class World:
                 del self.pods[pod.name]
         elif pod.phase is PodPhase.PENDING:
             self._change(pod.name, phase=PodPhase.RUNNING)
-        elif self.done and self._runs(pod):
+        elif self.done and self._runs(pod) and not pod.holding:
             self._end(pod.name, 0, "Completed")
 
     def _train(self) -> None:
-        newest = {pod.index: pod for pod in sorted(self.pods.values(), key=lambda pod: pod.epoch)}
-        complete = len(newest) == REPLICAS and all(
+        live = [pod for pod in self.pods.values() if self._is_live(pod) and not pod.holding]
+        newest = {pod.index: pod for pod in sorted(live, key=lambda pod: pod.epoch)}
+        sizes = {self.sizes[pod.name] for pod in live}
+        complete = sizes == {len(newest)} and all(
             self._runs(pod) and pod.node is not None and self.machines[pod.node].ready for pod in newest.values()
         )
         if self.training and not complete:
@@ -157,10 +214,14 @@ class World:
             self.done = self.round == ROUNDS
         self.training = complete
 
+    def _placed(self) -> int:
+        return sum(pod.node is not None and self._is_live(pod) for pod in self.pods.values())
+
     def _report(self) -> JobReport | None:
-        if not any(self._runs(pod) for pod in self.pods.values()):
+        replicas = [pod for pod in self.pods.values() if not pod.holding]
+        if not any(map(self._runs, replicas)):
             return None
-        epoch = max(pod.epoch for pod in self.pods.values())
+        epoch = max(pod.epoch for pod in replicas)
         return JobReport(
             generation=f"{epoch}.{self.attempt}" if self.training else None,
             phase=Phase.TRAINING if self.training else Phase.WAITING,
@@ -175,12 +236,17 @@ class World:
         )
 
     @staticmethod
+    def _is_live(pod: Pod) -> bool:
+        return pod.phase in (PodPhase.PENDING, PodPhase.RUNNING)
+
+    @staticmethod
     def _runs(pod: Pod) -> bool:
-        return pod.phase is PodPhase.RUNNING
+        return pod.phase is PodPhase.RUNNING and pod.exit_code is None
 
     def _end(self, name: str, code: int, reason: str) -> None:
-        phase = PodPhase.FAILED if code else PodPhase.SUCCEEDED
-        self._change(name, phase=phase, exit_code=code, reason=reason)
+        whole = reason == "Evicted" or not self.side_cars
+        ended = PodPhase.FAILED if code else PodPhase.SUCCEEDED
+        self._change(name, phase=ended if whole else PodPhase.RUNNING, exit_code=code, reason=reason)
 
     def _change(self, name: str, **fields: object) -> None:
         self.pods[name] = replace(self.pods[name], **fields)  # type: ignore[arg-type]
@@ -193,13 +259,19 @@ class World:
             assert status.phase is before.phase
             assert status.members == before.members
             assert (status.restarts, status.epoch) == (before.restarts, before.epoch)
-        epochs = {member.index: member.epoch for member in before.members}
-        raised = [m for m in status.members if m.epoch != epochs.get(m.index, m.epoch)]
-        assert all(m.epoch > before.epoch for m in raised)
-        assert status.epoch == max([before.epoch, *(m.epoch for m in raised)])
-        self.replacements += len(raised)
-        assert status.restarts == self.replacements
+        if before.members and status.members:
+            self._replaced(status)
+        else:
+            assert status.epoch == before.epoch + bool(before.members)
+            assert all(member.epoch == status.epoch for member in status.members)
+        assert status.restarts == self.replacements - self.ignored
         assert status.counted_restarts <= MAX_RESTARTS
+        if status.reduced is not None:
+            assert self.elastic
+            assert MIN_REPLICAS <= status.reduced.replicas < status.reduced.of
+            assert len(status.members) in (0, status.reduced.replicas)
+        if status.phase is JobPhase.SUSPENDED:
+            assert not any(map(self._is_live, self.pods.values()))
         acted_on = {failure.pod for failure in before.failures}
         for failure in status.failures:
             if failure in before.failures:
@@ -210,12 +282,33 @@ class World:
         self.status, self.version = status, self.version + 1
         self.history.clear()
 
-    def created(self, manifest: Pod) -> None:
+    def _replaced(self, status: TrainingJobStatus) -> None:
+        before = self.status
+        epochs = {member.index: member.epoch for member in before.members}
+        raised = [member for member in status.members if member.epoch != epochs[member.index]]
+        assert all(member.epoch > before.epoch for member in raised)
+        assert status.epoch == max([before.epoch, *(member.epoch for member in raised)])
+        self.replacements += len(raised)
+        acted_on = [failure for failure in status.failures if failure not in before.failures]
+        if status.phase not in TERMINAL:
+            self.ignored += sum(failure.action is FailureAction.IGNORE for failure in acted_on)
+
+    def created(self, manifest: Pod, size: int) -> None:
+        """`size`: how many replicas it was told of."""
+        assert not self.suspend
+        assert self.status.phase not in TERMINAL
+        if manifest.holding:
+            assert manifest.index >= len(self.status.members) > 0
+            self.pods[manifest.name] = manifest
+            return
+        live = [p for p in self.pods.values() if self._is_live(p) and not p.holding]
+        told_otherwise = [p.name for p in live if self.sizes[p.name] != size]
+        assert not told_otherwise, f"{manifest.name} meets {told_otherwise}"
+        self.sizes[manifest.name] = size
         others = [p.name for p in self.pods.values() if p.index == manifest.index and p.phase is not PodPhase.FAILED]
         assert not others, f"{manifest.name} is created beside {others}"
         member = next(member for member in self.status.members if member.index == manifest.index)
         assert member.epoch == manifest.epoch, "the status must know of a pod before it is created"
-        assert self.status.phase not in TERMINAL
         self.pods[manifest.name] = manifest
 
     def removed(self, delete: DeletePod) -> None:
@@ -224,9 +317,22 @@ class World:
             return
         current = {(member.index, member.epoch) for member in self.status.members}
         stale = (pod.index, pod.epoch) not in current
-        assert stale or self.status.phase in TERMINAL, f"{pod.name} stands for a replica and is deleted"
+        assert stale or pod.holding or self.status.phase in TERMINAL, f"{pod.name} stands for a replica and is deleted"
         if delete.force:
             assert pod.name in self.troubled, "only what lies on a lost node is removed by force"
             del self.pods[delete.name]
         else:
             self._change(delete.name, deleting=True)
+
+    def ended_whole(self, end: EndPod) -> None:
+        pod = self.pods.get(end.name)
+        if pod is None or pod.uid != end.uid:
+            return
+        assert pod.exit_code is not None, f"{pod.name} trains and is ended"
+        self._change(end.name, phase=PodPhase.FAILED)
+
+    def deleted_job(self) -> None:
+        assert self.status.phase in TERMINAL
+        assert self.status.completion_time is not None
+        assert self.now - self.status.completion_time >= timedelta(seconds=TTL_SECONDS)
+        self.job_deleted = True

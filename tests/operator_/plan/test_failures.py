@@ -1,19 +1,27 @@
+from collections.abc import Sequence
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
 from operator_.plan.builders import NODES, NOW, ended, job, nodes, pod
 from ringtrain.contract.report import TerminationMessage
+from ringtrain_operator.api.spec import FailureAction, FailureRule
 from ringtrain_operator.api.status import Failure, Member
-from ringtrain_operator.plan.failures import describe, failure_of, has_ended, is_done, is_never_restarted
+from ringtrain_operator.plan.failures import describe, failure_of, has_ended, is_done
 from ringtrain_operator.plan.nodes import NodeHealth
 from ringtrain_operator.plan.observed import Node, Pod, PodPhase
 
 MEMBER = Member(index=0, epoch=0, pod_uid="uid-0-0")
 
 
-def failure(shown: Pod | None, member: Member = MEMBER, on: dict[str, Node] = NODES) -> Failure | None:
-    return failure_of(member, shown, job(generation=4), NodeHealth(on, 30, NOW), NOW)
+def failure(
+    shown: Pod | None,
+    member: Member = MEMBER,
+    on: dict[str, Node] = NODES,
+    rules: Sequence[FailureRule] = (),
+) -> Failure | None:
+    return failure_of(member, shown, job(generation=4), NodeHealth(on, 30, NOW), rules, NOW)
 
 
 def certain(shown: Pod | None, on: dict[str, Node] = NODES) -> Failure:
@@ -74,6 +82,16 @@ def test_a_pod_is_lost_with_its_node() -> None:
     assert certain(pod(0), {}).reason == "NodeLost"
 
 
+def test_when_it_happened_is_told_where_the_cluster_does() -> None:
+    before = NOW - timedelta(seconds=3)
+    assert certain(ended(0, code=1, ended=before)).happened == before
+    assert certain(ended(0, code=1)).happened is None
+    assert certain(pod(0), nodes("node-0", ready=False, age=40)).happened == NOW - timedelta(seconds=40)
+    assert certain(pod(0), {}).happened is None
+    assert certain(pod(0, deleting=True)).happened is None
+    assert certain(None).happened is None
+
+
 def test_a_node_that_is_not_ready_for_a_moment_loses_nothing() -> None:
     assert failure(pod(0), on=nodes("node-0", ready=False, age=5)) is None
 
@@ -87,13 +105,14 @@ def test_a_pod_that_is_evicted_from_a_doubtful_node_is_lost_with_it() -> None:
     [
         (1, "Crashed", True),
         (70, "UserError", True),
-        (78, "BadConfiguration", True),
+        (78, "BadConfiguration", False),
         (80, "Preempted", False),
         (81, "LostPeer", True),
         (82, "Hang", True),
         (83, "OutOfMemory", True),
         (84, "Stale", False),
         (85, "EndedWithPeer", False),
+        (86, "Unfit", True),
         (137, "Signal9", True),
     ],
 )
@@ -146,7 +165,8 @@ def test_what_the_cluster_does_is_not_counted(reason: str) -> None:
 
 def test_an_eviction_that_the_pod_earned_is_counted() -> None:
     message = 'Usage of EmptyDir volume "shm" exceeds the limit "2Gi". '
-    assert certain(ended(0, code=137, reason="Evicted", message=message)).counted
+    found = certain(ended(0, code=80, reason="Evicted", message=message, conditions=frozenset({"DisruptionTarget"})))
+    assert (found.reason, found.counted) == ("EvictedOverLimit", True)
 
 
 @pytest.mark.parametrize("reason", ["Unknown", "ContainerStatusUnknown"])
@@ -160,7 +180,19 @@ def test_a_pod_that_failed_without_a_word_is_counted() -> None:
     assert (found.reason, found.exit_code, found.counted) == ("PodFailed", None, True)
 
 
-def test_only_a_configuration_that_cannot_work_is_never_restarted() -> None:
-    assert is_never_restarted(certain(ended(0, code=78)))
-    assert not is_never_restarted(certain(ended(0, code=70)))
-    assert not is_never_restarted(certain(ended(0, code=78, reason="Evicted")))
+def test_only_a_configuration_that_cannot_work_fails_the_job() -> None:
+    assert certain(ended(0, code=78)).action is FailureAction.FAIL_JOB
+    assert certain(ended(0, code=70)).action is FailureAction.RESTART
+    assert certain(ended(0, code=78, reason="Evicted")).action is FailureAction.RESTART_UNCOUNTED
+
+
+def test_what_the_cluster_says_of_a_pod_is_known_to_rules() -> None:
+    rules = [FailureRule(action=FailureAction.IGNORE, pod_conditions=("DisruptionTarget",))]
+    drained = ended(0, code=80, conditions=frozenset({"DisruptionTarget", "PodScheduled"}))
+    for shown, on in ((drained, NODES), (pod(0, deleting=True, reason="Preempting"), NODES), (pod(0), {})):
+        found = failure(shown, on=on, rules=rules)
+        assert found is not None
+        assert (found.action, found.counted) == (FailureAction.IGNORE, False)
+    found = failure(pod(0, deleting=True), rules=rules)
+    assert found is not None
+    assert found.action is FailureAction.RESTART_UNCOUNTED

@@ -3,14 +3,26 @@
 import asyncio
 import contextlib
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from operator_.plan.builders import KEY
 from operator_.plan.hostile_cluster import ApiDown, HostileCluster, Killed, Trouble
-from operator_.plan.hostile_world import NODE_LOSS_SECONDS, NODES, ROUNDS, World
-from ringtrain_operator.api.status import TERMINAL, JobPhase
+from operator_.plan.hostile_world import (
+    FATAL,
+    MIN_REPLICAS,
+    NODE_LOSS_SECONDS,
+    NODES,
+    ROOM,
+    ROUNDS,
+    SIZES,
+    TTL_SECONDS,
+    World,
+)
+from ringtrain_operator.api.status import TERMINAL
+from ringtrain_operator.plan.conditions import FAILED, find
 from ringtrain_operator.plan.finish import GRACE
 from ringtrain_operator.plan.observed import PodPhase
 from ringtrain_operator.reconcile import reconcile
@@ -18,17 +30,31 @@ from ringtrain_operator.reconcile import reconcile
 TROUBLES = st.none() | st.builds(
     Trouble, call=st.integers(1, 12), kind=st.sampled_from(["killed", "error", "conflict"]), after=st.booleans()
 )
-EXIT_CODES = st.sampled_from([1, 70, 80, 81, 82, 83, 84, 137])
+EXIT_CODES = st.sampled_from([1, 70, 80, 81, 82, 83, 84, 137, FATAL])
 CALM_PASSES = 150
+PASSES_IN_NEED = 15
+"""So few that a job which goes on with fewer replicas is not always done."""
 SECONDS_BETWEEN = 3
 
 
 class HostileLife(RuleBasedStateMachine):
     """Rules are what can happen between two calls of the operator; `teardown` lets the cluster calm down."""
 
-    @initialize()
-    def begin(self) -> None:
-        self.world = World()
+    @initialize(
+        active_deadline=st.sampled_from([None, None, 300]),
+        side_cars=st.booleans(),
+        elastic=st.booleans(),
+        spares=st.sampled_from([0, 1]),
+        gang=st.sampled_from(["None", "Operator"]),
+        last_room=st.sampled_from([MIN_REPLICAS, ROOM]),
+    )
+    def begin(
+        self, active_deadline: int | None, side_cars: bool, elastic: bool, spares: int, gang: str, last_room: int
+    ) -> None:
+        self.last_room = last_room
+        self.world = World(
+            active_deadline=active_deadline, side_cars=side_cars, elastic=elastic, spares=spares, gang=gang
+        )
         self.runner = asyncio.Runner()
 
     @rule(trouble=TROUBLES, lag=st.integers(0, 3))
@@ -42,11 +68,10 @@ class HostileLife(RuleBasedStateMachine):
         self.world.pass_time(seconds)
         self.world.show()
 
-    @precondition(lambda self: any(pod.phase is PodPhase.RUNNING for pod in self.world.pods.values()))
+    @precondition(lambda self: self.world.training_pods)
     @rule(data=st.data(), code=EXIT_CODES, evicted=st.booleans())
     def pod_ends(self, data: st.DataObject, code: int, evicted: bool) -> None:
-        running = sorted(pod.name for pod in self.world.pods.values() if pod.phase is PodPhase.RUNNING)
-        self.world.crash(data.draw(st.sampled_from(running)), code, "Evicted" if evicted else "Error")
+        self.world.crash(data.draw(st.sampled_from(self.world.training_pods)), code, "Evicted" if evicted else "Error")
         self.world.show()
 
     @precondition(lambda self: self.world.pods)
@@ -58,6 +83,14 @@ class HostileLife(RuleBasedStateMachine):
         else:
             self.world.delete(name)
         self.world.show()
+
+    @rule(suspend=st.booleans(), replicas=st.sampled_from(SIZES))
+    def user_edits(self, suspend: bool, replicas: int) -> None:
+        self.world.edit(suspend=suspend, replicas=replicas)
+
+    @rule(room=st.integers(0, ROOM))
+    def room_changes(self, room: int) -> None:
+        self.world.room = room
 
     @rule(name=st.sampled_from(NODES), remove=st.booleans())
     def node_dies(self, name: str, remove: bool) -> None:
@@ -72,14 +105,23 @@ class HostileLife(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """Nothing new happens; nodes that are dead stay so, but one."""
+        self.world.edit(suspend=False, replicas=self.world.replicas)
+        if self.world.elastic:
+            # There is room for the fewest only, for a while or for ever.
+            self.world.room = MIN_REPLICAS
+            self._calm(PASSES_IN_NEED)
+        self.world.room = self.last_room if self.world.elastic else ROOM
         if not any(machine.ready for machine in self.world.machines.values()):
             self.world.repair_machine(NODES[0], rebooted=False)
-        for _ in range(CALM_PASSES):
-            self.operator_passes(None, 0)
-            self.time_passes(SECONDS_BETWEEN)
+        self._calm(CALM_PASSES)
+        self._check_end()
+
+    def _calm(self, passes: int) -> None:
+        for _ in range(passes):
             if self.world.status.phase in TERMINAL:
                 break
-        self._check_end()
+            self.operator_passes(None, 0)
+            self.time_passes(SECONDS_BETWEEN)
 
     def _check_end(self) -> None:
         world = self.world
@@ -87,16 +129,25 @@ class HostileLife(RuleBasedStateMachine):
         for _ in range((int(GRACE.total_seconds()) + NODE_LOSS_SECONDS) // SECONDS_BETWEEN):
             self.operator_passes(None, 0)
             self.time_passes(SECONDS_BETWEEN)
-        self.runner.close()
         assert not [pod for pod in world.pods.values() if pod.phase in (PodPhase.PENDING, PodPhase.RUNNING)]
-        if world.status.phase is JobPhase.SUCCEEDED:
+        assert not world.job_deleted
+        self.time_passes(TTL_SECONDS)
+        self.operator_passes(None, 0)
+        self.runner.close()
+        assert world.job_deleted
+        failed = find(world.status, FAILED)
+        if failed is None:
             assert world.done
             assert world.status.progress == f"{ROUNDS}/{ROUNDS}"
-        else:
+        elif failed.reason == "DeadlineExceeded":
+            assert world.active_deadline is not None
+        elif failed.reason == "MaxRestartsExceeded":
             assert len(world.faulty) > world.status.counted_restarts
+        else:
+            assert FATAL in [failure.exit_code for failure in world.status.failures]
 
 
-TestHostileCluster = HostileLife.TestCase
+TestHostileCluster = pytest.mark.timeout(900)(HostileLife.TestCase)
 TestHostileCluster.settings = settings(
-    max_examples=30, stateful_step_count=40, deadline=None, derandomize=True, database=None
+    max_examples=1000, stateful_step_count=40, deadline=None, derandomize=True, database=None
 )

@@ -1,8 +1,16 @@
-from operator_.plan.builders import NOW, job, status
+from operator_.plan.builders import NOW, job, pod, status
 from ringtrain.contract.exit_codes import ExitCode
 from ringtrain.contract.report import JobReport, RankFailure
-from ringtrain_operator.api.status import FAILURES_KEPT, Member
-from ringtrain_operator.plan.in_place import new_failures
+from ringtrain_operator.api.spec import FailureAction, FailureRule
+from ringtrain_operator.api.status import FAILURES_KEPT, Failure, Member, TrainingJobStatus
+from ringtrain_operator.plan.in_place import new_failures as found_in
+from ringtrain_operator.plan.observed import Job
+
+
+def new_failures(
+    of: Job, before: TrainingJobStatus, report: JobReport | None, *rules: FailureRule
+) -> tuple[TrainingJobStatus, list[Failure]]:
+    return found_in(of, before, [pod(0), pod(1)], report, rules)
 
 
 def failure(number: int, code: int = 137, replica: int = 1, epoch: int = 0) -> RankFailure:
@@ -27,18 +35,19 @@ def test_each_is_counted_once() -> None:
     assert [(one.rank, one.replica, one.pod, one.reason, one.in_place) for one in found] == [
         (3, 1, "gpt-1-0", "Signal9", True)
     ] * 2
-    assert (after.restarts, after.counted_restarts) == (2, 2)
+    assert all(one.counted for one in found)
+    assert [one.node for one in found] == ["node-1"] * 2
     assert [member.in_place_restarts for member in after.members] == [0, 2]
     assert after.failures == tuple(found)
     # A new coordinator is told of the latest again, in any order.
     assert new_failures(job(), after, report(failure(2), failure(1))) == (after, [])
     again, found = new_failures(job(), after, report(failure(3), failure(2)))
-    assert (len(found), again.restarts) == (1, 3)
+    assert (len(found), again.members[1].in_place_restarts) == (1, 3)
 
 
 def test_pods_count_for_themselves() -> None:
     after, found = new_failures(job(), BEFORE, report(failure(1, replica=0), failure(1, replica=1)))
-    assert ([one.replica for one in found], after.restarts) == ([0, 1], 2)
+    assert [one.replica for one in found] == [0, 1]
     # A pod that took another's place begins anew, and what is gone was counted as a whole.
     replaced = after.model_copy(update={"members": members(0, 4)})
     assert new_failures(job(), replaced, report(failure(2, replica=1)))[1] == []
@@ -51,8 +60,14 @@ def test_no_report_and_no_failures_change_nothing() -> None:
 
 
 def test_what_is_not_the_jobs_own_fault_spends_no_budget() -> None:
-    after, (found,) = new_failures(job(), BEFORE, report(failure(1, ExitCode.ENDED_WITH_PEER)))
-    assert (found.counted, after.restarts, after.counted_restarts) == (False, 1, 0)
+    _, (found,) = new_failures(job(), BEFORE, report(failure(1, ExitCode.ENDED_WITH_PEER)))
+    assert (found.counted, found.action) == (False, FailureAction.RESTART_UNCOUNTED)
+
+
+def test_the_jobs_rules_hold_for_ranks_too() -> None:
+    rule = FailureRule(action=FailureAction.FAIL_JOB, exit_codes=(137,), reasons=("Signal9",))
+    _, found = new_failures(job(), BEFORE, report(failure(1), failure(2, 139)), rule)
+    assert [one.action for one in found] == [FailureAction.FAIL_JOB, FailureAction.RESTART]
 
 
 def test_the_status_stays_small() -> None:

@@ -5,7 +5,7 @@ from ringtrain_operator.api.status import Member
 from ringtrain_operator.plan import members as roll
 from ringtrain_operator.plan.nodes import NodeHealth
 from ringtrain_operator.plan.observed import PodPhase
-from ringtrain_operator.plan.result import DeletePod
+from ringtrain_operator.plan.result import DeletePod, EndPod
 
 HEALTH = NodeHealth(NODES, 30, NOW)
 DEAD = NodeHealth(nodes("node-0", ready=False, age=60), 30, NOW)
@@ -16,12 +16,12 @@ def test_a_job_begins_with_one_member_for_each_replica() -> None:
 
 
 def test_failures_name_the_members_whose_pods_failed() -> None:
-    found = roll.failures(members(0, 0, 0), [pod(0), ended(1), pod(2)], job(), HEALTH, NOW)
+    found = roll.failures(members(0, 0, 0), [pod(0), ended(1), pod(2)], job(), HEALTH, (), NOW)
     assert [(failure.replica, failure.pod) for failure in found] == [(1, "gpt-1-0")]
 
 
 def test_only_members_that_failed_get_the_raised_epoch() -> None:
-    found = roll.failures(members(0, 0), [pod(0), ended(1)], job(), HEALTH, NOW)
+    found = roll.failures(members(0, 0), [pod(0), ended(1)], job(), HEALTH, (), NOW)
     assert roll.replaced(members(0, 0), found, 4) == (members(0)[0], Member(index=1, epoch=4))
 
 
@@ -71,3 +71,11 @@ def test_the_newest_ended_pod_of_each_replica_is_kept_for_its_log() -> None:
 
 def test_a_pod_of_no_replica_is_deleted() -> None:
     assert roll.stale_deletes(members(0), [pod(0), pod(7, node="node-1")], HEALTH) == [DeletePod("gpt-7-0", "uid-7-0")]
+
+
+def test_where_only_side_cars_run_the_pod_is_kept_for_its_log() -> None:
+    shown = [pod(0, 0, exit_code=70), pod(0, 1)]
+    assert roll.stale_deletes(members(1), shown, HEALTH) == [EndPod("gpt-0-0", "uid-0-0")]
+    assert roll.missing(members(1), shown[:1]) == []
+    assert roll.delete(pod(0, exit_code=70, deleting=True), HEALTH) is None
+    assert roll.delete(pod(0, exit_code=70), DEAD) == DeletePod("gpt-0-0", "uid-0-0", force=True)

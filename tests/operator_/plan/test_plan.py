@@ -6,8 +6,8 @@ import pytest
 
 from operator_.plan.builders import NODES, NOW, ended, job, nodes, pod, spec_with, status
 from ringtrain.contract.phases import Phase
-from ringtrain.contract.report import JobReport, Notice, Progress, RankFailure
-from ringtrain_operator.api.status import JobPhase, Member, TrainingJobStatus
+from ringtrain.contract.report import JobReport, Notice, Progress, RankFailure, TerminationMessage
+from ringtrain_operator.api.status import Failure, JobPhase, Member, TrainingJobStatus
 from ringtrain_operator.plan.conditions import ACCEPTED, RUNNING, find
 from ringtrain_operator.plan.observed import Observed, Pod, PodPhase
 from ringtrain_operator.plan.plan import plan
@@ -307,8 +307,53 @@ def test_ranks_that_were_started_again_in_their_pods_spend_the_budget() -> None:
     assert (first.status.restarts, first.status.counted_restarts, first.status.epoch) == (2, 2, 0)
     assert (first.deletes, first.creates) == ((), ())
     assert [event.message for event in first.events if event.reason == "Signal9"] == [
-        "rank 1 on pod gpt-1-0: Signal9: rank 1 was killed; started again in its pod (restart 2; 2 of 2 counted)"
-    ] * 2
+        "rank 1 on pod gpt-1-0, node node-1: Signal9: rank 1 was killed; started again in its pod "
+        "(restart 1; 1 of 2 counted)",
+        "rank 1 on pod gpt-1-0, node node-1: Signal9: rank 1 was killed; started again in its pod "
+        "(restart 2; 2 of 2 counted)",
+    ]
     last = plan(job(status=first.status, spec=limited), seen(3), NOW)
     assert last.status.phase is JobPhase.FAILED
     assert "restarted 2 of 2 times" in last.status.message
+
+
+def test_a_replacement_keeps_off_the_node_on_which_the_job_failed_again_and_again() -> None:
+    spec = spec_with(faultTolerance={"nodeExclusion": {"afterFailures": 2}})
+    earlier = Failure(time=NOW, replica=1, pod="gpt-1-0", node="node-1", reason="Hang", exit_code=82)
+    before = status(0, 1, 0, failures=(earlier,))
+    pods = (pod(0), ended(1, 1, code=139), pod(2))
+    after = plan(job(spec, before), observed(*pods), NOW)
+    assert [node.name for node in after.status.excluded_nodes] == ["node-1"]
+    assert reasons(after)[-1] == "NodeExcluded"
+    affinity = after.creates[0].manifest["spec"]["affinity"]["nodeAffinity"]
+    assert "node-1" in str(affinity)
+
+
+def test_a_machine_that_fails_its_check_is_replaced_on_another_node_at_once() -> None:
+    spec = spec_with(faultTolerance={"preflight": {}})
+    said = TerminationMessage(
+        exit_code=86, reason="Unfit", message="rank 2: unfit: its matrix product is wrong", rank=2
+    )
+    pods = (pod(0), ended(1, code=86, message=said.to_json()), pod(2))
+    after = plan(job(spec, status(0, 0, 0, phase=JobPhase.STARTING)), observed(*pods), NOW)
+    (failure,) = after.status.failures
+    assert (failure.reason, failure.rank, failure.node, failure.counted) == ("Unfit", 2, "node-1", True)
+    assert [node.name for node in after.status.excluded_nodes] == ["node-1"]
+    assert reasons(after) == ["Unfit", "NodeExcluded"]
+    (replacement,) = after.creates
+    assert replacement.manifest["metadata"]["name"] == "gpt-1-1"
+    assert "node-1" in str(replacement.manifest["spec"]["affinity"]["nodeAffinity"])
+
+
+def test_places_are_given_back_at_the_end_whatever_becomes_of_the_pods() -> None:
+    spec = spec_with(cleanPodPolicy="None")
+    holder = pod(3, holding=True)
+    over = plan(job(spec, status(0, 0, 0)), observed(ended(0, code=0), pod(1), pod(2), holder), NOW)
+    assert [delete.name for delete in over.deletes] == ["gpt-3-0"]
+
+
+def test_no_pod_begins_before_those_that_hold_a_place_have_ended() -> None:
+    between = status(epoch=1, members=(), phase=JobPhase.RESTARTING)
+    waits = plan(job(status=between), observed(pod(2, holding=True)), NOW)
+    assert (created(waits), [delete.name for delete in waits.deletes]) == ([], ["gpt-2-0"])
+    assert created(plan(job(status=between), observed(), NOW)) != []

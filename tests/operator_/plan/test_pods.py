@@ -187,3 +187,26 @@ def test_the_template_is_merged_in() -> None:
 def test_the_pull_policy_is_left_to_kubernetes_unless_given() -> None:
     assert "imagePullPolicy" not in container(manifest())
     assert container(manifest(imagePullPolicy="Never"))["imagePullPolicy"] == "Never"
+
+
+def test_a_pod_that_holds_a_place_is_like_a_replicas_and_trains_nothing() -> None:
+    spec = spec_with(resources={"requests": {"cpu": "2"}})
+    made = pods.holder(job(spec), parse("gpt", spec), 3, 4, ["bad"])
+    assert made["metadata"]["name"] == "gpt-3-4"
+    assert made["metadata"]["labels"]["ringtrain.io/holding"] == "true"
+    assert not [name for name in made["metadata"]["annotations"] if name.startswith("prometheus")]
+    assert container(made)["command"] == ["python", "-m", "ringtrain.hold"]
+    assert not container(made).keys() & {"livenessProbe", "readinessProbe", "ports"}
+    assert container(made)["resources"] == container(manifest(resources={"requests": {"cpu": "2"}}))["resources"]
+    assert "bad" in str(made["spec"]["affinity"])
+
+
+def test_all_pods_are_scheduled_as_the_job_says() -> None:
+    scheduling = {"schedulerName": "fair", "priorityClassName": "high", "topologyKey": "rack"}
+    spec = spec_with(scheduling=scheduling)
+    parsed = parse("gpt", spec)
+    for made in (manifest(scheduling=scheduling), pods.holder(job(spec), parsed, 3, 4)):
+        assert (made["spec"]["schedulerName"], made["spec"]["priorityClassName"]) == ("fair", "high")
+        (close,) = made["spec"]["affinity"]["podAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
+        assert close["podAffinityTerm"]["labelSelector"]["matchLabels"]["ringtrain.io/job"] == "gpt"
+    assert {"schedulerName", "priorityClassName", "affinity"}.isdisjoint(manifest()["spec"])

@@ -62,7 +62,8 @@ def test_all_replicas_end_with_zero_when_training_is_done(job: MakeJob) -> None:
     progress = running.termination(0).progress
     assert progress is not None
     assert (progress.round, progress.total_rounds) == (30, 30)
-    assert "rank 3 finished in generations 0.0" in running.log(1)
+    for rank in range(4):
+        assert f"rank {rank} finished in generations 0.0\n" in running.printed(rank)
 
 
 def test_a_killed_rank_ends_its_pod_and_the_others_wait_for_its_replacement_in_the_same_processes(job: MakeJob) -> None:
@@ -189,7 +190,7 @@ total = torch.ones(1)
 dist.all_reduce(total)
 dist.destroy_process_group()
 assert total.item() == int(os.environ["WORLD_SIZE"]) == 2
-print("rank", os.environ["RANK"], "of", int(total.item()), flush=True)
+print(f"rank {os.environ['RANK']} of {int(total.item())}", flush=True)
 """
 
 
@@ -204,7 +205,7 @@ def test_a_command_of_plain_torch_distributed_works(job: MakeJob) -> None:
 _PLAIN_ENDLESS = """
 import os, sys, time, torch, torch.distributed as dist
 dist.init_process_group("gloo")
-print("restart", os.environ["TORCHELASTIC_RESTART_COUNT"], "rank", dist.get_rank(), flush=True)
+print(f"restart {os.environ['TORCHELASTIC_RESTART_COUNT']} rank {dist.get_rank()}", flush=True)
 while True:
     dist.all_reduce(torch.ones(1))
     time.sleep(0.05)
@@ -249,7 +250,7 @@ def test_a_killed_rank_of_a_plain_command_restarts_all_ranks_and_only_its_own_po
     plain.start(1, epoch=1)
     plain.until(train_by_themselves(plain, "1.0"), "training of all anew")
     assert before.isdisjoint(plain.rank_pid(0, local_rank) for local_rank in range(2))
-    plain.until(lambda: "restart 1 rank 0" in plain.log(0), "ranks that know that they were restarted")
+    plain.until(lambda: "restart 1 rank 0" in plain.printed(0), "ranks that know that they were restarted")
 
 
 def test_a_lost_replica_zero_restarts_all_ranks_of_a_plain_command(plain: LoopbackJob) -> None:

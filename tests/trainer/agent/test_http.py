@@ -66,7 +66,10 @@ def test_a_route_answers() -> None:
         (get("/readyz"), 503, b"rank 1 is waiting"),
         (get("/nothing"), 404, b"/livez"),
         (get("/broken"), 500, b"internal error"),
-        (b"POST /livez HTTP/1.1\r\n\r\n", 405, b"only GET"),
+        *(
+            (f"{verb} /livez HTTP/1.1\r\n\r\n".encode(), 405, b"only GET")
+            for verb in ("POST", "PUT", "PATCH", "DELETE", "CONNECT")
+        ),
         (b"nonsense\r\n\r\n", 400, b"bad request"),
         (b"\xff\xfe \x00\r\n\r\n", 400, b"bad request"),
     ],

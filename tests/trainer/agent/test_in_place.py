@@ -49,6 +49,7 @@ def test_crashes_and_hangs_are_restarted(code: int) -> None:
         ExitCode.PREEMPTED,
         ExitCode.LOST_PEER,
         ExitCode.ENDED_WITH_PEER,
+        ExitCode.UNFIT,
         128 + signal.SIGTERM,
     ],
 )

@@ -9,19 +9,30 @@ from ringtrain.contract.report import (
     CheckpointRecord,
     CheckpointTotals,
     CommunicationTotals,
+    Fitness,
     JobReport,
     LinkTotals,
     Progress,
     RankStatus,
 )
 
-PROGRESS = Progress(round=7, total_rounds=9, loss=2.5, tokens_per_second=1000.0, communication_share=0.25)
+PROGRESS = Progress(
+    round=7,
+    total_rounds=9,
+    loss=2.5,
+    evaluation_loss=2.75,
+    gradient_norm=1.5,
+    tokens_per_second=1000.0,
+    flops_per_second=6e9,
+    communication_share=0.25,
+)
 REPORT = JobReport(
     generation="3.1",
     phase=Phase.TRAINING,
     progress=Progress(round=6, total_rounds=9),
     last_checkpoint=CheckpointRecord(round=5, time=datetime.fromtimestamp(1000, UTC)),
     absent_replicas=(2,),
+    stragglers=(3, 5),
 )
 RANKS = (
     RankStatus(rank=2, phase=Phase.TRAINING, beat_age=0.5, progress=PROGRESS, restarts=2),
@@ -48,8 +59,26 @@ def test_progress_of_the_job() -> None:
     assert values["ringtrain_round", BASE] == 7
     assert values["ringtrain_total_rounds", BASE] == 9
     assert values["ringtrain_loss", BASE] == 2.5
+    assert values["ringtrain_evaluation_loss", BASE] == 2.75
+    assert values["ringtrain_gradient_norm", BASE] == 1.5
     assert values["ringtrain_tokens_per_second", BASE] == 1000
+    assert values["ringtrain_model_flops_per_second", BASE] == 6e9
+    assert ("ringtrain_peak_flops_per_second", BASE) not in values
     assert values["ringtrain_communication_share", BASE] == 0.25
+
+
+def test_what_the_preflight_check_measured() -> None:
+    fits = (Fitness(product=0.5, exchange=0.25), Fitness(product=0.75), None)
+    ranks = tuple(
+        RankStatus(rank=rank, phase=Phase.TRAINING, beat_age=0, fitness=fitness) for rank, fitness in enumerate(fits)
+    )
+    values = scrape(ranks, REPORT)
+    measured = {(name, dict(labels)["rank"]): value for (name, labels), value in values.items() if "preflight" in name}
+    assert measured == {
+        ("ringtrain_preflight_product_seconds", "0"): 0.5,
+        ("ringtrain_preflight_product_seconds", "1"): 0.75,
+        ("ringtrain_preflight_exchange_seconds", "0"): 0.25,
+    }
 
 
 def test_communication_of_every_rank() -> None:
@@ -60,7 +89,9 @@ def test_communication_of_every_rank() -> None:
         communication_seconds=40,
         exposed_seconds=5,
         intra=LinkTotals(raw_bytes=10, sent_bytes=20, codec_seconds=0, wire_seconds=3),
-        inter=LinkTotals(raw_bytes=800, sent_bytes=100, codec_seconds=12, wire_seconds=30),
+        inter=LinkTotals(
+            raw_bytes=800, sent_bytes=100, codec_seconds=12, wire_seconds=30, sampled_square=4, lost_square=1
+        ),
     )
     ranks = tuple(
         RankStatus(rank=rank, phase=Phase.TRAINING, beat_age=0, progress=progress)
@@ -72,6 +103,7 @@ def test_communication_of_every_rank() -> None:
     assert values["ringtrain_round_seconds_total", rank] == 70
     assert values["ringtrain_communication_seconds_total", rank] == 40
     assert values["ringtrain_communication_exposed_seconds_total", rank] == 5
+    assert values["ringtrain_compression_error", tuple(sorted((*rank, ("codec", "zfp-4"))))] == 0.5
     inter = tuple(sorted((*rank, ("link", "inter"), ("codec", "zfp-4"))))
     intra = tuple(sorted((*rank, ("link", "intra"), ("codec", "none"))))
     assert [values["ringtrain_communication_raw_bytes_total", link] for link in (intra, inter)] == [10, 800]
@@ -121,6 +153,12 @@ def test_restarts_of_every_rank() -> None:
     values = scrape(RANKS, REPORT)
     found = {dict(labels)["rank"]: value for (name, labels), value in values.items() if "rank_restarts" in name}
     assert found == {"2": 2, "3": 0}
+
+
+def test_only_a_replica_tells_of_its_own_stragglers() -> None:
+    values = scrape(RANKS, REPORT)
+    found = {dict(labels)["rank"]: value for (name, labels), value in values.items() if "rank_straggler" in name}
+    assert found == {"2": 0, "3": 1}
 
 
 def test_saves_of_every_rank() -> None:

@@ -36,6 +36,11 @@ def test_a_rank_is_told_what_torchrun_would_tell_it() -> None:
     }
 
 
+def test_only_who_was_checked_is_told_so() -> None:
+    told = rank_environment(replace(REPLICA, checked=True), 1, Generation(4, 2))
+    assert told.items() - rank_environment(REPLICA, 1, Generation(4, 2)).items() == {("RINGTRAIN_CHECKED", "1")}
+
+
 def test_the_first_generation_is_no_restart() -> None:
     assert rank_environment(REPLICA, 0, Generation(0, 0))["TORCHELASTIC_RESTART_COUNT"] == "0"
 

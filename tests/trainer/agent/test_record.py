@@ -1,6 +1,7 @@
 from ringtrain.agent.record import RankRecord
 from ringtrain.contract.messages import (
     Beat,
+    Checked,
     Done,
     Enter,
     Failing,
@@ -11,7 +12,7 @@ from ringtrain.contract.messages import (
     Unstarted,
 )
 from ringtrain.contract.phases import Phase
-from ringtrain.contract.report import JobReport, Progress
+from ringtrain.contract.report import Fitness, JobReport, Progress
 
 BUILT_IN = RankRecord(rank=2, pid=7, judged=True, beat_at=0.0)
 COMMAND = RankRecord(rank=2, pid=7, judged=False, beat_at=0.0)
@@ -104,6 +105,15 @@ def test_a_rank_that_rendezvouses_by_itself_trains_while_it_lives() -> None:
     other = JobReported(report=JobReport(generation="0.1", phase=Phase.TRAINING))
     assert RUNNING.told(other) == RUNNING
     assert BUILT_IN.told(report) == BUILT_IN
+
+
+def test_who_was_checked_is_so_for_the_life_of_the_pod() -> None:
+    fitness = Fitness(product=0.02)
+    checked = Checked(rank=2, fitness=fitness)
+    assert BUILT_IN.sent(checked, 1.0).ended(137).restarted(2.0).fitness == fitness
+    assert BUILT_IN.sent(checked, 1.0).status(2.0).fitness == fitness
+    assert RUNNING.sent(checked, 2.0).fitness == fitness
+    assert BUILT_IN.fitness is None
 
 
 def test_last_words_are_kept() -> None:

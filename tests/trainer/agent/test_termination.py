@@ -1,3 +1,4 @@
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -49,6 +50,13 @@ def test_a_hang_names_rank_phase_and_round() -> None:
     assert (message.exit_code, message.reason, message.rank, message.round) == (ExitCode.HANG, "Hang", 1, 7)
     assert "rank 1" in message.message
     assert "training" in message.message
+
+
+def test_who_hangs_in_the_check_is_unfit() -> None:
+    checking = replace(RANK, phase=Phase.CHECKING)
+    message = termination.of_rank(replace(checking, hang="has not run for 2 s").ended(137), out_of_memory=False)
+    assert (message.exit_code, message.reason) == (ExitCode.UNFIT, "Unfit")
+    assert termination.of_hang(verdict([checking], PhaseTimeouts(checking=5), 10)).exit_code == ExitCode.UNFIT
 
 
 def test_the_end_of_the_job_tells_the_last_round() -> None:

@@ -117,3 +117,13 @@ def test_what_does_not_fit_is_named() -> None:
     split = torch.optim.SGD(groups)
     with pytest.raises(Misfit, match="its optimizer does not fit: it has 1 parameter groups, but the optimizer has 2"):
         Saved({"model": model, "optimizer": split}).load(tree)
+
+
+def test_an_optimizer_that_gets_other_groups_later_is_refused() -> None:
+    model = nn.ModuleList([nn.Linear(2, 3), nn.Linear(3, 1)])
+    optimizer = torch.optim.SGD(model[0].parameters())
+    saved = Saved({"model": model, "optimizer": optimizer})
+    saved.tree()
+    optimizer.add_param_group({"params": model[1].parameters()})
+    with pytest.raises(Misfit, match="optimizer has other parameter groups than when it was given: give it all of"):
+        saved.tree()

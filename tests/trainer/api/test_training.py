@@ -101,13 +101,16 @@ def plain(make: Make) -> OwnJob:
 
 def test_rounds_are_told_and_saved(plain: OwnJob) -> None:
     found = candidates(Path(plain.directory / "volume"))
-    assert [(each.round, each.problem) for each in found] == [(12, ""), (10, ""), (5, "")]
+    # A save that is due while another runs is left out.
+    assert found[0].round == 12
+    assert {each.round for each in found} <= {12, 10, 5}
+    assert {each.problem for each in found} == {""}
     told = plain.progress()
     assert (told.round, told.total_rounds) == (12, 12)
     assert told.loss is not None
     assert told.tokens_per_second
     assert told.communication is not None
-    assert told.communication.codec == "zfp-4"
+    assert told.communication.codec == "zfp-5"
 
 
 def test_a_killed_rank_changes_no_bit(make: Make, plain: OwnJob) -> None:
@@ -167,7 +170,7 @@ def test_a_checkpoint_goes_on_at_other_splits(make: Make) -> None:
     job.start_again(2, parallelism=ParallelismConfig(pipeline=2, schedule="Interleaved1F1B"))
     job.finish()
     assert job.starts == ["its beginning", "round-00000005", "round-00000010"]
-    assert "other ranks than before: random generators and error feedback start anew" in job.log(0)
+    assert "random generators and error feedback start anew: of other ranks, or lost" in job.log(0)
     assert job.progress(epoch=2).loss == pytest.approx(alone.progress().loss, rel=1e-4)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from ringtrain.checkpoint import shard
-from ringtrain.checkpoint.state import State, images
+from ringtrain.checkpoint.state import Replicated, State, local_image
 from ringtrain.checkpoint.tree import Piece
 from ringtrain.checkpoint.volume import commit, staging
 from ringtrain.contract.generation import Generation
@@ -39,7 +39,8 @@ def write_image(path: Path, image: shard.Image) -> ShardFile:
 
 def write_files(directory: Path, state: State, rank: int, holders: Sequence[int]) -> list[ShardFile]:
     """A rank's files, without a rank's way through memory."""
-    return [write_image(directory / image.name, image) for image in images(state, rank, holders)]
+    images = [*Replicated.of(state, holders).images(rank), local_image(state, rank)]
+    return [write_image(directory / image.name, image) for image in images]
 
 
 def save(root: Path, round: int, world_size: int, generation: Generation = GENERATION) -> Path:

@@ -6,12 +6,15 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import torch
+from safetensors.torch import load_file
 
+from ringtrain.checkpoint import memory as memory_module
 from ringtrain.checkpoint.memory import Memory, name_of
 from ringtrain.checkpoint.saver import Saver, Votes
 from ringtrain.checkpoint.state import State
@@ -208,7 +211,50 @@ def remember_while_writing(link: Link, _rank: int, _size: int, root: Path, write
             found.append(one.rounds)
         released.set()
         one.end_round(8, Votes())
+        # It reports what it wrote, and the session must still be there.
+        assert tiers.worker.wait(PATIENCE)
         return [*found, one.rounds[-1]]
+
+
+def held_up(tiers: Tiers, released: threading.Event, state: State) -> Callable[[], State]:
+    """`state`, the copying of which is held up from when it is asked for."""
+
+    def hold() -> None:
+        assert released.wait(PATIENCE)
+
+    def give() -> State:
+        tiers.copies.submit(hold)
+        return state
+
+    return give
+
+
+def copy_beside_the_passes(link: Link, _rank: int, _size: int, root: Path) -> Any:
+    """A settled state: whether the volume waited for its copying, what the step waited, and what was written."""
+    tiers = new_tiers()
+    released = threading.Event()
+    value = torch.zeros(3)
+    with scene(link, root, tiers) as one:
+        one.saver.end_round(5, Votes(), held_up(tiers, released, State({"value": value}, {}, settled=True)))
+        votes = one.saver.votes()
+        waited = not one.rounds and not root.exists()
+        threading.Timer(0.2, released.set).start()
+        one.saver.before_step()
+        value.fill_(1)
+        one.hear(ShardsWritten)
+        (path,) = root.rglob("replicated-*.safetensors")
+        return waited, votes.writing, one.rounds, load_file(path)["value"].tolist()
+
+
+def leave_while_copying(link: Link, _rank: int, _size: int, root: Path) -> Any:
+    """Rounds in memory, and slots in use, after a generation was left in the passes after a snapshot."""
+    tiers = new_tiers()
+    released = threading.Event()
+    with scene(link, root, tiers, every=100) as one:
+        one.saver.end_round(4, Votes(), held_up(tiers, released, State({"value": torch.zeros(3)}, {}, settled=True)))
+        threading.Timer(0.2, released.set).start()
+        one.saver.close()
+        return one.rounds, any(slot.in_use for slot in tiers.memory.snapshots)
 
 
 def hanging_volume(link: Link, _rank: int, _size: int, root: Path) -> Any:
@@ -299,13 +345,31 @@ def without_room(link: Link, _rank: int, _size: int, root: Path) -> Any:
         return one.hear(SaveFailed).reason, one.rounds
 
 
+def with_room_for_one(link: Link, _rank: int, _size: int, root: Path) -> Any:
+    """Rounds in memory, and those that were written, once the machine has no more memory than for one snapshot."""
+    with scene(link, root, every=2) as one:
+        one.end_round(1)
+        with patch.object(memory_module, "available_bytes", return_value=0):
+            found = [one.rounds]
+            for round in (2, 3):
+                one.end_round(round)
+                found.append(one.rounds)
+            written = one.hear(ShardsWritten).round
+            one.answer(2)
+            threading.Timer(0.2, one.answer, [5]).start()
+            one.saver.finish(5, one.state(5))
+            return found, [written, one.hear(ShardsWritten).round], one.rounds
+
+
 def save_again_and_again(link: Link, _rank: int, _size: int, root: Path, saves: int) -> Any:
     """What a process has (descriptors, threads, mapped KiB, files on the volume) after a tenth of the saves, and after
-    all of them."""
+    all of them, of a state that is copied beside the passes and lives on."""
     found = []
     with scene(link, root, every=1, keep=2) as one:
         for round in range(1, saves + 1):
-            one.end_round(round)
+            living = replace(state(0, round), settled=True, dispensable=True)
+            one.saver.end_round(round, one.saver.votes(), lambda living=living: living)  # type: ignore[misc]
+            one.saver.before_step()
             written = one.hear(ShardsWritten)
             commit(root, GENERATION, round, {0: written.files}, Mesh(data=1), job="gpt")
             prune(root, 2)

@@ -83,7 +83,7 @@ def test_ls_in_json(root: Path) -> None:
     cut(root / OLDER / "local-00000.safetensors")
     leave_staged(root, 20, "1.1")
     (root / OLDEST).rename(root / f".removed.{OLDEST}")
-    result = invoke("ls", root, "--json")
+    result = invoke("ls", root, "-o", "json")
     done(result)
     listing = json.loads(result.stdout)
     newest, older = listing["checkpoints"]
@@ -143,6 +143,17 @@ def test_verify_names_every_damaged_file(root: Path) -> None:
     assert re.findall(r"file (\S+)", result.stdout) == ["part-00000.safetensors", "local-00000.safetensors"]
 
 
+def test_verify_in_json(root: Path) -> None:
+    cut(root / OLDER / "local-00000.safetensors")
+    result = invoke("verify", root, "-o", "json")
+    assert (result.exit_code, result.stderr) == (1, "")
+    newest, older, oldest = json.loads(result.stdout)
+    assert (newest["name"], newest["files"], newest["problems"]) == (NEWEST, 5, [])
+    assert older["name"] == OLDER
+    assert "local-00000.safetensors has" in older["problems"][0]
+    assert oldest["problems"] == []
+
+
 def test_verify_of_what_is_whole(root: Path) -> None:
     flip(root / OLDER / "local-00000.safetensors")
     size = sum(path.stat().st_size for path in (root / NEWEST).glob("*.safetensors"))
@@ -177,7 +188,7 @@ def test_show(root: Path) -> None:
 
 
 def test_show_in_json(root: Path) -> None:
-    result = invoke("show", root, OLDEST, "--json")
+    result = invoke("show", root, OLDEST, "-o", "json")
     done(result)
     shown = json.loads(result.stdout)
     assert shown["name"] == OLDEST
@@ -333,7 +344,7 @@ def test_the_extra_that_export_needs_is_named(root: Path) -> None:
         capture_output=True,
         text=True,
     )
-    assert "export needs the package torch: pip install 'ringtrain[trainer]'" in done.stdout
+    assert "export needs the package torch: pip install '.[trainer]'" in done.stdout
 
 
 def test_the_command_line_offers_them(root: Path) -> None:

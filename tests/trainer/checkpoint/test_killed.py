@@ -9,7 +9,7 @@ import pytest
 from ringtrain.checkpoint import memory as memory_module
 from ringtrain.checkpoint import shard, volume
 from ringtrain.checkpoint.manifest import Manifest, ManifestFile
-from ringtrain.checkpoint.memory import Memory, free_slot
+from ringtrain.checkpoint.memory import Memory, make_room
 from ringtrain.checkpoint.source import VolumeSource
 from ringtrain.checkpoint.state import read_files
 from ringtrain.contract import memory
@@ -80,10 +80,7 @@ def test_a_snapshot_that_is_killed_at_any_line_leaves_the_other(tmp_path: Path) 
     files = frozenset({str(memory_module.__file__)})
 
     def snapshot(round: int) -> None:
-        slot = free_slot(Memory(descriptors).snapshots)
-        assert slot is not None
-        slot.clear()
-        (room,) = slot.resize([1000])
+        slot, (room,) = make_room(Memory(descriptors).snapshots, [1000])
         room.fill_(round)
         entry = ManifestFile(rank=0, path="local", size=1000, sha256="")
         slot.finish(

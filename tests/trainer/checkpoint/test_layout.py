@@ -64,3 +64,12 @@ def test_holders_share_the_writing_and_the_text_reads_back() -> None:
     assert (piece.shape, piece.offset, piece.end, piece.total) == ((3, 2), 4, 7, 9)
     assert (scalar.shape, scalar.offset, scalar.end, scalar.total) == ((), 0, 1, 1)
     assert Part.model_validate_json(divided.to_json()) == divided
+
+
+def test_only_who_holds_the_same_tensors_has_the_same_layout() -> None:
+    tensors = {"a": torch.zeros(3), "b": torch.zeros(2, 2)}
+    one = divide(tensors, '{"loss":1}', (0, 1)).layout
+    assert divide({"b": torch.ones(2, 2), "a": torch.ones(3)}, '{"loss":2}', (0, 1)).layout == one
+    assert divide(tensors | {"c": torch.zeros(1)}, "", (0, 1)).layout != one
+    assert divide(tensors | {"a": torch.zeros(3, dtype=torch.float64)}, "", (0, 1)).layout != one
+    assert divide(tensors, "", (0, 2)).layout != one

@@ -6,8 +6,9 @@ from datetime import UTC, datetime
 import pytest
 import torch
 
+from ringtrain.checkpoint import memory as memory_module
 from ringtrain.checkpoint.manifest import Manifest, ManifestFile
-from ringtrain.checkpoint.memory import Memory, Slot, free_slot
+from ringtrain.checkpoint.memory import Memory, Slot, free_slots, make_room
 from ringtrain.contract import memory
 from ringtrain.contract.mesh import Mesh
 
@@ -54,10 +55,8 @@ def test_a_process_killed_while_it_writes_leaves_the_other_snapshot(descriptors:
         fill(slot, round)
     child = os.fork()
     if child == 0:
-        oldest = free_slot(Memory(descriptors).snapshots)
-        assert oldest is not None
-        oldest.clear()
-        oldest.resize([5])[0].fill_(1)
+        _, (room,) = make_room(Memory(descriptors).snapshots, [5])
+        room.fill_(1)
         os.kill(os.getpid(), signal.SIGKILL)
     os.waitpid(child, 0)
     assert [found.round for found, _ in Memory(descriptors).held()] == [7]
@@ -81,25 +80,51 @@ def test_files_grow_and_shrink(descriptors: list[int]) -> None:
 
 
 def test_too_much_is_a_memory_error(descriptors: list[int]) -> None:
-    with pytest.raises(MemoryError, match=f"the machine has no {1 << 62} bytes of memory left for a snapshot"):
+    with pytest.raises(MemoryError, match=f"there are no {1 << 62} bytes of memory left for a snapshot"):
         Memory(descriptors).snapshots[0].resize([1 << 62])
 
 
 def test_the_oldest_that_nobody_reads_is_written_next(descriptors: list[int]) -> None:
     slots = Memory(descriptors).snapshots
-    assert free_slot(slots) is slots[0]
+    assert free_slots(slots) == slots
     fill(slots[0], 9, generation="1.9")
-    assert free_slot(slots) is slots[1]
+    assert free_slots(slots) == [slots[1], slots[0]]
     fill(slots[1], 3, generation="1.10")
-    assert free_slot(slots) is slots[0]
+    assert free_slots(slots) == slots
     slots[0].acquire()
     slots[0].acquire()
     slots[0].release()
-    assert free_slot(slots) is slots[1]
+    assert free_slots(slots) == [slots[1]]
     slots[1].acquire()
-    assert free_slot(slots) is None
+    assert free_slots(slots) == []
+    with pytest.raises(MemoryError, match="a former checkpoint is still being written"):
+        make_room(slots, [1])
     slots[0].release()
-    assert free_slot(slots) is slots[0]
+    assert free_slots(slots) == [slots[0]]
+
+
+def test_where_memory_is_short_of_a_second_snapshot_one_takes_all(
+    descriptors: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    size = 1 << 20
+    machine = 1.5 * size
+
+    def available() -> int:
+        return int(machine - sum(os.fstat(descriptor).st_blocks * 512 for descriptor in descriptors))
+
+    monkeypatch.setattr(memory_module, "available_bytes", available)
+    slots = Memory(descriptors).snapshots
+    for round in range(1, 4):
+        slot, (room,) = make_room(slots, [size])
+        room.fill_(round)
+        slot.finish(manifest(round, size))
+        assert [found.round for found, _ in Memory(descriptors).held()] == [round]
+    with pytest.raises(MemoryError, match=f"there are no {2 * size} bytes of memory left for a snapshot"):
+        make_room(slots, [2 * size])
+    # What cannot be had costs nothing that is there; what is there counts for what grows.
+    assert [found.round for found, _ in Memory(descriptors).held()] == [3]
+    slot, _ = make_room(slots, [size + size // 4])
+    assert slot is slots[0]
 
 
 def test_an_agents_memory_comes_by_the_environment(descriptors: list[int], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ringtrain.contract.environment import Replicate
+from ringtrain.contract.environment import Recovery, Replicate
 from ringtrain.contract.generation import Generation
 from ringtrain.contract.mesh import Mesh
 from trainer.checkpoint import memory_bodies as bodies
@@ -35,8 +35,12 @@ def go(
     torn: Sequence[int] = (),
     every: int = 1000,
     memory_every: int = 1,
+    changed: Sequence[int] | None = None,
+    recovery: Recovery = "Live",
+    counted: bool = True,
 ) -> list[dict[str, Any]]:
-    return crew.run(SIZE, bodies.save_and_load, root, rounds, lost, replicate, readers, torn, every, memory_every)
+    settings = (root, rounds, lost, replicate, readers, torn, every, memory_every, changed, recovery, counted)
+    return crew.run(SIZE, bodies.save_and_load, *settings)
 
 
 def assert_restored(results: Sequence[dict[str, Any]], round: int) -> None:
@@ -92,6 +96,23 @@ def test_copies_make_up_for_lost_machines(crew: Crew, tmp_path: Path, lost: list
     ] * 2
 
 
+def test_a_volume_that_cannot_be_listed_is_passed_over(crew: Crew, tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    results = go(crew, tmp_path / "loop", SAME)
+    assert [(result["round"], result["own"]) for result in results] == [(3, [rank, 3]) for rank in range(SIZE)]
+    (report,) = results[0]["reports"]
+    assert report.startswith("the checkpoint volume cannot be listed (Too many levels of symbolic links)")
+    assert report.endswith("using round 3 in memory")
+
+
+def test_a_rank_without_memory_for_copies_costs_copies_only(crew: Crew, tmp_path: Path) -> None:
+    results = crew.run(2, bodies.take_no_copies, tmp_path)
+    # Rank 0 may hold the copy of rank 1's first snapshot as well.
+    assert [rounds[-2:] for rounds, _ in results] == [[2, 3]] * 2
+    (message,) = results[1][1]
+    assert message.startswith("snapshots are not copied any more: its memory has no room")
+
+
 def test_a_newer_generation_on_the_volume_is_newer_than_memory(crew: Crew, tmp_path: Path) -> None:
     save(tmp_path, 2, SIZE, Generation(1, 2))
     assert_restored(go(crew, tmp_path, SAME), 2)
@@ -117,3 +138,54 @@ def test_damage_in_memory_is_passed_over_by_all(crew: Crew, tmp_path: Path) -> N
     assert [result["round"] for result in results] == [2] * SIZE
     assert [len(result["reports"]) for result in results] == [0, 1, 0]
     assert "file local-00001.safetensors has 10 bytes" in results[1]["reports"][0]
+
+
+@pytest.mark.parametrize("lost", [[0], [1], [0, 2]])
+def test_what_lives_makes_up_for_lost_machines(crew: Crew, tmp_path: Path, lost: list[int]) -> None:
+    """All but what a lost rank alone knew."""
+    save(tmp_path, 1, SIZE)
+    results = go(crew, tmp_path, SAME, lost=lost, changed=[])
+    weights = {name: tensor.tolist() for name, tensor in state(0, 3).replicated["model"].items()}
+    assert [(result["round"], result["weights"]) for result in results] == [(3, weights)] * SIZE
+    assert [result["own"] for result in results] == [None if rank in lost else [rank, 3] for rank in range(SIZE)]
+    (report,) = results[0]["reports"]
+    assert report.startswith(
+        f"the state of lost ranks ({', '.join(map(str, lost))}) after round 3 is that of their twins"
+    )
+
+
+def test_the_furthest_that_lives_is_gone_on_from(crew: Crew, tmp_path: Path) -> None:
+    """One rank had done its step when the others were interrupted before theirs, and nowhere all has all its own."""
+    results = go(crew, tmp_path, [[1, 2, 3], [1, 2], [1, 2]], lost=[2], changed=[])
+    assert [result["round"] for result in results] == [3] * SIZE
+    assert [result["own"] for result in results] == [[0, 3], None, None]
+
+
+def test_a_round_that_some_finished_is_given_up_for_what_every_rank_has_of_its_own(crew: Crew, tmp_path: Path) -> None:
+    assert_restored(go(crew, tmp_path, [[1, 2, 3], [1, 2], [1, 2, 3]], changed=[]), 2)
+    results = go(crew, tmp_path, [[1, 2, 3, 4], [1, 2], [1, 2, 3, 4]], changed=[])
+    assert [result["round"] for result in results] == [4] * SIZE
+
+
+def test_exact_recovery_wants_the_whole_state_of_every_rank(crew: Crew, tmp_path: Path) -> None:
+    save(tmp_path, 1, SIZE)
+    assert_restored(go(crew, tmp_path, SAME, lost=[1], changed=[], recovery="Exact"), 1)
+
+
+def test_what_lives_is_not_preferred_to_what_is_whole(crew: Crew, tmp_path: Path) -> None:
+    save(tmp_path, 3, SIZE, bodies.GENERATION)
+    assert_restored(go(crew, tmp_path, SAME, lost=[1], changed=[]), 3)
+
+
+@pytest.mark.parametrize("counted", [True, False])
+def test_what_was_trained_on_since_its_snapshot_does_not_count(crew: Crew, tmp_path: Path, counted: bool) -> None:
+    save(tmp_path, 1, SIZE)
+    assert_restored(go(crew, tmp_path, SAME, lost=[1], changed=[0, 2], counted=counted), 1)
+    results = go(crew, tmp_path, SAME, lost=[1], changed=[0], counted=counted)
+    assert [result["round"] for result in results] == [3] * SIZE
+
+
+def test_another_mesh_reads_what_lives(crew: Crew, tmp_path: Path) -> None:
+    results = go(crew, tmp_path, SAME, lost=[0], changed=[], readers=Mesh(data=2))
+    assert [result.get("own") for result in results] == [None] * SIZE
+    assert [result["round"] for result in results] == [3, 3, None]

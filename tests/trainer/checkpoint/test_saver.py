@@ -27,6 +27,7 @@ def one(crew: Crew, body: Any, *arguments: Any) -> Any:
 def test_what_was_written_while_training_went_on_makes_a_checkpoint(crew: Crew, tmp_path: Path) -> None:
     written, still_read, totals = one(crew, bodies.save_while_training, tmp_path)
     message = ShardsWritten.model_validate(written)
+    assert message.layout
     commit(tmp_path, bodies.GENERATION, 5, {0: message.files}, Mesh(data=1), job="gpt")
     assert [found.problem for found in candidates(tmp_path)] == [""]
     assert not still_read
@@ -90,6 +91,14 @@ def test_ranks_that_have_written_remember_what_those_do_that_write(crew: Crew, t
     assert one(crew, bodies.remember_while_writing, tmp_path, writes)[:2] == [[5, 6], [5, 7]]
 
 
+def test_what_only_the_step_changes_is_copied_beside_the_passes(crew: Crew, tmp_path: Path) -> None:
+    assert one(crew, bodies.copy_beside_the_passes, tmp_path / "volume") == (True, True, [5], [0.0] * 3)
+
+
+def test_a_left_generation_completes_the_snapshot_of_its_last_round(crew: Crew, tmp_path: Path) -> None:
+    assert one(crew, bodies.leave_while_copying, tmp_path) == ([4], False)
+
+
 def test_a_volume_that_hangs_holds_up_nobody(crew: Crew, tmp_path: Path) -> None:
     assert one(crew, bodies.hanging_volume, tmp_path / "volume") == (True, 1, [5], 10)
 
@@ -120,6 +129,10 @@ def test_a_snapshot_without_memory_costs_only_the_checkpoint(crew: Crew, tmp_pat
     reason, rounds = one(crew, bodies.without_room, tmp_path)
     assert "bytes of memory left for a snapshot" in reason
     assert rounds == []
+
+
+def test_with_memory_for_one_snapshot_it_is_used_for_all(crew: Crew, tmp_path: Path) -> None:
+    assert one(crew, bodies.with_room_for_one, tmp_path) == ([[1], [2], [2]], [2, 5], [5])
 
 
 def test_a_thousand_saves_leave_nothing_behind(crew: Crew, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from ringtrain.checkpoint.assembly import Wanted, everything
 from ringtrain.checkpoint.shard import DamagedFile
 from ringtrain.checkpoint.source import VolumeSource
-from ringtrain.checkpoint.state import State, images, read_files
+from ringtrain.checkpoint.state import Replicated, State, read_files
 from ringtrain.checkpoint.tree import Piece, Unread, flatten, unflatten
 from ringtrain.checkpoint.volume import candidates
 from ringtrain.contract.mesh import Mesh
@@ -165,7 +165,6 @@ def test_files_without_a_wanted_row_are_not_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("parts", "message"),
     [
-        ([{"round": 5}, {"round": 6}], "differ at round"),
         ([{"w": torch.zeros(2)}, {"w": torch.tensor([0.0, -0.0])}], "differ at w"),
         ([{"w": torch.zeros(2)}, {"w": torch.zeros(3)}], "tensor w has other shapes"),
         ([{"w": Piece(torch.zeros(2), 0, 5)}, {"w": Piece(torch.zeros(2), 3, 5)}], r"tensor w lacks rows 2\.\.2"),
@@ -220,4 +219,4 @@ def test_a_file_that_nobody_listed_is_found(tmp_path: Path, missing: str, messag
 
 def test_a_rank_that_is_no_holder_of_its_state_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"rank 2 is none of the holders of its own state, \[0, 1\]"):
-        images(state(2, 5), 2, [0, 1])
+        Replicated.of(state(2, 5), [0, 1]).images(2)

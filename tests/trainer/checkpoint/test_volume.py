@@ -7,10 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ringtrain.checkpoint.manifest import FILE_NAME
+from ringtrain.checkpoint.state import State
 from ringtrain.checkpoint.volume import (
     Candidate,
     CommitRefused,
@@ -25,6 +27,7 @@ from ringtrain.checkpoint.volume import (
 from ringtrain.contract.generation import Generation
 from ringtrain.contract.mesh import Mesh
 from ringtrain.contract.messages import ShardFile
+from trainer.checkpoint.checkpoints import save_states
 
 FIRST, SECOND = Generation(1, 0), Generation(1, 1)
 TWO, THREE = Mesh(data=1, pipeline=2), Mesh(data=3)
@@ -130,6 +133,19 @@ def test_every_rank_counts(tmp_path: Path) -> None:
         commit(tmp_path, FIRST, 5, shards, THREE, job="gpt")
     with pytest.raises(CommitRefused, match="same file"):
         commit(tmp_path, FIRST, 5, {0: shards[0], 1: shards[0]}, TWO, job="gpt")
+
+
+def test_parts_that_nobody_could_put_together_are_not_committed(tmp_path: Path) -> None:
+    stages = Mesh(data=1, pipeline=2)
+
+    def save(round: int, *best: float) -> None:
+        states = [State({"model": {str(n): torch.zeros(2)}, "best": value}, {}) for n, value in enumerate(best)]
+        save_states(tmp_path, states, stages, stages, round)
+
+    save(5, 0.5, 0.5)
+    with pytest.raises(CommitRefused, match="parts of the state differ at best: what is saved must be the same on all"):
+        save(10, 0.5, 0.25)
+    assert only(tmp_path).round == 5
 
 
 def only(root: Path) -> Candidate:

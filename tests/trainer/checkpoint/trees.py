@@ -10,7 +10,16 @@ from hypothesis import strategies as st
 
 from ringtrain.checkpoint.tree import Piece
 
-DTYPES = (torch.float32, torch.bfloat16, torch.float64, torch.int64, torch.uint8, torch.bool)
+DTYPES = (
+    torch.float32,
+    torch.bfloat16,
+    torch.float64,
+    torch.int64,
+    torch.uint8,
+    torch.bool,
+    torch.float8_e4m3fn,
+    torch.complex64,
+)
 NAMES = ("a", "b", "0.weight", "first", "ü")
 
 scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()

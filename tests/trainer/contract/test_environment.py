@@ -5,10 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ringtrain.contract.addresses import Addresses
+from ringtrain.contract.communication import CommunicationConfig
 from ringtrain.contract.environment import BadEnvironment, CheckpointSettings, ReplicaEnvironment
 from ringtrain.contract.faults import parse_faults
 from ringtrain.contract.parallelism import ParallelismConfig
 from ringtrain.contract.phases import PhaseTimeouts
+from ringtrain.contract.preflight import Preflight
 from ringtrain.contract.trainer_config import DataConfig, TrainerConfig
 from support.environments import replica_environment
 
@@ -26,6 +28,8 @@ ENVIRONMENTS = st.builds(
     device=st.sampled_from(["cuda", "cpu"]),
     timeouts=st.builds(PhaseTimeouts, starting=SECONDS, training=SECONDS, checkpointing=SECONDS),
     max_restarts=st.integers(0, 100),
+    preflight=st.none() | st.builds(Preflight, slower_than=st.floats(1.1, 9)),
+    checked=st.booleans(),
     grace_seconds=SECONDS,
     termination_log=TEXT,
     checkpoint=st.none() | st.builds(CheckpointSettings, directory=TEXT, every=st.integers(1, 9)),
@@ -72,6 +76,7 @@ def test_a_missing_variable_is_named(key: str) -> None:
         ("ADDRESSES", "nowhere"),
         ("DEVICE", "tpu"),
         ("TIMEOUTS", '{"training": -1}'),
+        ("PREFLIGHT", '{"slowerThan": 1}'),
         ("GRACE_SECONDS", "soon"),
         ("CHECKPOINT", "{}"),
         ("PARALLELISM", '{"pipeline": 0}'),
@@ -88,3 +93,9 @@ def test_a_wrong_variable_is_a_clear_error(key: str, value: str) -> None:
 def test_an_empty_command_is_the_built_in_trainer() -> None:
     assert "RINGTRAIN_COMMAND" not in good().to_env()
     assert replace(good(), command=("python", "train.py")).to_env()["RINGTRAIN_COMMAND"] == '["python", "train.py"]'
+
+
+def test_what_is_as_by_default_is_not_told() -> None:
+    """An older trainer would refuse a field that it does not know."""
+    told = replace(good(), timeouts=PhaseTimeouts(training=7.0), communication=CommunicationConfig()).to_env()
+    assert (told["RINGTRAIN_TIMEOUTS"], told["RINGTRAIN_COMMUNICATION"]) == ('{"training":7.0}', "{}")

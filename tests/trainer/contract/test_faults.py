@@ -5,10 +5,10 @@ from hypothesis import strategies as st
 from ringtrain.contract.faults import Fault, FaultKind, parse_fault, parse_faults
 
 NUMBERS = st.integers(0, 1000)
+OTHERS = (FaultKind.EXIT, FaultKind.WRONG)
 FAULTS = st.one_of(
-    st.builds(
-        Fault, st.sampled_from([kind for kind in FaultKind if kind is not FaultKind.EXIT]), NUMBERS, NUMBERS, NUMBERS
-    ),
+    st.builds(Fault, st.sampled_from([kind for kind in FaultKind if kind not in OTHERS]), NUMBERS, NUMBERS, NUMBERS),
+    st.builds(Fault, st.just(FaultKind.WRONG), NUMBERS, st.just(0), NUMBERS),
     st.builds(Fault, st.just(FaultKind.EXIT), NUMBERS, NUMBERS, NUMBERS, st.integers(0, 255)),
 )
 
@@ -35,6 +35,7 @@ def test_the_epoch_is_the_first_unless_told() -> None:
         ("kill:rank=one,round=2", "'rank=one' is not"),
         ("kill:rank=1,round=2,day=3", "'day=3' is not"),
         ("kill", "rank and round are required"),
+        ("wrong:rank=1,round=2", "set round=0"),
     ],
 )
 def test_what_is_no_fault_is_refused_with_the_reason(text: str, said: str) -> None:

@@ -12,6 +12,7 @@ from ringtrain.contract.exit_codes import ExitCode
 from ringtrain.contract.generation import Generation
 from ringtrain.contract.messages import Beat, Done, Down, Enter, Finished, Hello, Leave, Message, Ready, Start, Up
 from ringtrain.contract.phases import Phase
+from ringtrain.contract.preflight import Preflight
 from ringtrain.contract.report import TerminationMessage
 from ringtrain.coordinator.membership import step
 from ringtrain.coordinator.state import AgentConnected, AgentLost, Close, Event, Received, Send, State, StoreUp
@@ -51,19 +52,27 @@ class Process:
 class Pod:
     """An agent, as far as it decides."""
 
-    def __init__(self, number: int, epoch: int) -> None:
+    def __init__(self, number: int, epoch: int, preflight: Preflight | None = None) -> None:
         self.number = number
         self.connection: int | None = None
         self.said: deque[Up] = deque()
         self.beginning: list[tuple[int, Generation]] = []
+        self.checking: list[int] = []
+        """Ranks whose machines are to be checked first."""
         self.processes: dict[int, Process] = {}
         self.ended: TerminationMessage | None = None
         self.replica = Replica(
             replica_environment(
-                replica=number, replicas=REPLICAS, procs_per_replica=PROCS, epoch=epoch, command=("train",)
+                replica=number,
+                replicas=REPLICAS,
+                procs_per_replica=PROCS,
+                epoch=epoch,
+                command=("train",),
+                preflight=preflight,
             ),
             self._send,
             self._start,
+            lambda rank, _: self.checking.append(rank),
             self._end,
         )
 

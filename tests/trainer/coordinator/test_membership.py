@@ -235,7 +235,7 @@ def test_commands_are_started_when_all_replicas_are_there() -> None:
     for missing in range(len(MET)):
         assert run(fresh(), *MET[:missing], *MET[missing + 1 :])[0].started is None
     state, actions = run(fresh(), *MET)
-    assert sent(actions) == [(0, Start(generation="0.0")), (1, Start(generation="0.0"))]
+    assert sent(actions) == [(connection, Start(generation="0.0", everybody=True)) for connection in (0, 1)]
     assert (state.started, state.generation) == (Generation(0, 0), None)
 
 
@@ -268,7 +268,7 @@ def test_all_commands_are_started_anew_together_and_never_under_the_same_number(
     assert state.started is None  # Rank 0 may still run.
     state, actions = run(state, unstarted(0, "0.0"))
     assert state.started == Generation(1, 0)
-    assert sent(actions) == [(0, Start(generation="1.0")), (7, Start(generation="1.0"))]
+    assert sent(actions) == [(connection, Start(generation="1.0", everybody=True)) for connection in (0, 7)]
     state, _ = run(state, unstarted(0, "1.0"), Received(7, Unstarted(rank=1, after="1.0")))
     assert state.started == Generation(1, 1)
 

@@ -2,6 +2,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from ringtrain.contract.generation import Generation
+from ringtrain.contract.mesh import Mesh
 from ringtrain.contract.messages import Committed, SaveFailed, ShardFile, ShardsWritten
 from ringtrain.coordinator import saves
 from ringtrain.coordinator.state import Action, Commit, Member, Save, Send, State
@@ -35,7 +36,7 @@ def test_a_commit_begins_when_every_rank_has_written() -> None:
     state, actions = after(TRAINING, written(0))
     assert (state.committing, actions) == (None, ())
     state, actions = after(state, written(1))
-    save = Save(Generation(1, 2), 5, {0: (file(0),), 1: (file(1),)})
+    save = Save(Generation(1, 2), 5, {0: (file(0),), 1: (file(1),)}, {0: "", 1: ""})
     assert actions == (Commit(save),)
     assert state.committing == save
 
@@ -43,6 +44,15 @@ def test_a_commit_begins_when_every_rank_has_written() -> None:
 def test_a_rank_may_have_nothing_of_its_own() -> None:
     _, actions = after(TRAINING, written(0), ShardsWritten(rank=1, generation="1.2", round=5, files=()))
     assert [action.save.shards[1] for action in actions if isinstance(action, Commit)] == [()]
+
+
+def test_ranks_that_hold_other_tensors_than_their_twins_make_no_checkpoint() -> None:
+    layouts = {0: "a", 1: "b", 2: "a", 3: "b"}
+    save = Save(Generation(1, 2), 5, dict.fromkeys(range(4), ()), layouts)
+    assert saves.why_unfit(save, Mesh(data=2, pipeline=2)) == ""
+    assert "ranks 0 and 1 hold different tensors" in saves.why_unfit(save, Mesh(data=4))
+    other = replace(save, layouts={**layouts, 3: "c"})
+    assert "ranks 1 and 3 hold different tensors" in saves.why_unfit(other, Mesh(data=2, pipeline=2))
 
 
 def test_one_commit_at_a_time_and_the_oldest_first() -> None:

@@ -17,7 +17,7 @@ from typing import TypeVar
 import pytest
 
 from ringtrain.checkpoint import volume
-from ringtrain.contract.addresses import COORDINATOR_PORT, Addresses
+from ringtrain.contract.addresses import COORDINATOR_PORT
 from ringtrain.contract.environment import CheckpointSettings
 from ringtrain.contract.generation import Generation
 from ringtrain.contract.mesh import Mesh
@@ -39,6 +39,7 @@ from ringtrain.contract.messages import (
     encode,
 )
 from ringtrain.contract.parallelism import ParallelismConfig
+from ringtrain_operator.local.loopback import LoopbackBlock
 from support.environments import replica_environment
 
 pytestmark = [pytest.mark.distributed, pytest.mark.timeout(600)]
@@ -117,11 +118,11 @@ class Coordinator:
         self.volume = directory / "volume"
         self.volume.mkdir(exist_ok=True)
         self._mark = f"RINGTRAIN_TEST={random.randrange(10**12)}"
-        addresses = Addresses("loopback", f"127.{random.randrange(2, 255)}")
-        self.host = addresses.of(0)
+        self._block = LoopbackBlock(random.Random())
+        self.host = self._block.addresses.of(0)
         environment = replica_environment(
             replicas=2,
-            addresses=addresses,
+            addresses=self._block.addresses,
             checkpoint=CheckpointSettings(directory=str(self.volume), keep=1, keep_every=5),
             parallelism=ParallelismConfig(pipeline=2),
         )
@@ -147,6 +148,7 @@ class Coordinator:
     def close(self) -> None:
         self.process.kill()
         self.process.wait()
+        self._block.close()
 
 
 @pytest.fixture
@@ -261,8 +263,11 @@ def test_an_agent_that_vanishes_without_a_word_is_noticed(coordinator: Coordinat
     assert agents[0].hear(JobReported).report.absent_replicas == (1,)
 
 
-def test_the_death_of_the_store_is_a_new_attempt(coordinator: Coordinator, agents: list[Agent]) -> None:
-    os.kill(coordinator.store_pid(), signal.SIGKILL)
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+def test_the_loss_of_the_store_is_a_new_attempt(
+    coordinator: Coordinator, agents: list[Agent], number: signal.Signals
+) -> None:
+    os.kill(coordinator.store_pid(), number)
     for agent in agents:
         assert "store" in agent.hear(Leave).reason
         agent.say(Ready(rank=agent.rank, after="0.0"))

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from ringtrain.contract.trainer_config import DataConfig
-from ringtrain.data.corpus import expand, load_corpus
+from ringtrain.data.corpus import expand, keep_corpus, load_corpus
 from ringtrain.data.errors import DataError
 
 
@@ -65,6 +65,14 @@ def test_the_digest_is_of_the_text(folder: Path) -> None:
     assert load_corpus(config).digest == first
     (folder / "a.txt").write_text("One")
     assert load_corpus(config).digest != first
+
+
+def test_text_that_is_kept_is_not_read_again(folder: Path) -> None:
+    config = DataConfig(paths=(f"{folder}/*.txt",))
+    keep_corpus(config)
+    (folder / "a.txt").unlink()
+    assert bytes(load_corpus(config).tokens.tolist()) == b"one\0two\0"
+    assert bytes(load_corpus(DataConfig(paths=(f"{folder}/b.*",))).tokens.tolist()) == b"two\0"
 
 
 def test_text_that_is_no_unicode_is_read_all_the_same(tmp_path: Path) -> None:

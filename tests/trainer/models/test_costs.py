@@ -2,7 +2,7 @@ import pytest
 
 from ringtrain.contract.trainer_config import ModelConfig
 from ringtrain.models import outline
-from ringtrain.models.costs import Cost, sublayer_costs
+from ringtrain.models.costs import Cost, model_flops, sublayer_costs
 
 VOCABULARY = 97
 
@@ -24,3 +24,8 @@ def test_operations_are_those_of_the_matrix_products() -> None:
     attention, feed_forward = sublayer_costs(config, VOCABULARY)
     assert attention.flops == 2 * 4 * 64 * 64 + 2 * 2 * 64 * 16
     assert feed_forward.flops == 2 * 8 * 64 * 64 + 2 * 64 * VOCABULARY
+
+
+def test_a_backward_pass_is_two_forward_passes() -> None:
+    config = ModelConfig(layers=2, width=64, heads=2, context_length=32)
+    assert model_flops(config, VOCABULARY) == 3 * sum(cost.flops for cost in sublayer_costs(config, VOCABULARY))

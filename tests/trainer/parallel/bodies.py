@@ -199,7 +199,7 @@ def train_round(trainer: Trainer, setting: Setting) -> FinishedRound:
     trainer.begin_round()
     while trainer.micro_batches < setting.accumulation:
         trainer.train_micro_batch()
-    return trainer.finish_round(Votes())
+    return trainer.finish_round(Votes(), lambda: None)
 
 
 def held(trainer: Trainer) -> dict[str, Any]:

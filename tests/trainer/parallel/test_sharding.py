@@ -15,7 +15,7 @@ from trainer.comm.ranks import Ranks, by_setting
 from trainer.parallel import bodies
 from trainer.parallel.bodies import Setting
 
-COMPRESSED = CommunicationConfig(codec="zfp", warmup_rounds=1, bucket_mebibytes=0.05, verify=True)
+COMPRESSED = CommunicationConfig(codec="zfp", rate=4, warmup_rounds=1, bucket_mebibytes=0.05, verify=True)
 
 
 def sharded(processes: int, parallelism: dict[str, Any] | None = None, **fields: Any) -> Setting:

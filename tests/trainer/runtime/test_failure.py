@@ -7,7 +7,7 @@ from ringtrain.contract.exit_codes import ExitCode
 from ringtrain.contract.phases import PhaseTimeouts
 from ringtrain.data.errors import DataError
 from ringtrain.runtime import failure
-from ringtrain.runtime.errors import BadConfiguration, EndedWithPeer, InjectedFault, PeersUnreachable, Preempted
+from ringtrain.runtime.errors import BadConfiguration, EndedWithPeer, InjectedFault, PeersUnreachable, Preempted, Unfit
 
 
 def _invalid() -> Exception:
@@ -31,6 +31,7 @@ def _too_large() -> RuntimeError:
         (Preempted("SIGTERM"), ExitCode.PREEMPTED),
         (PeersUnreachable("10 generations"), ExitCode.LOST_PEER),
         (EndedWithPeer("replica 1 is lost"), ExitCode.ENDED_WITH_PEER),
+        (Unfit("unfit: its matrix product is wrong"), ExitCode.UNFIT),
         (torch.OutOfMemoryError("CUDA out of memory"), ExitCode.OUT_OF_MEMORY),
         (MemoryError(), ExitCode.OUT_OF_MEMORY),
         (_too_large(), ExitCode.OUT_OF_MEMORY),

@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,13 +18,29 @@ FAULTS = st.builds(Fault, st.sampled_from(list(FaultKind)), SMALL, SMALL, SMALL)
 
 @given(st.lists(FAULTS, max_size=5), SMALL, SMALL, SMALL)
 def test_a_fault_is_due_at_its_rank_round_and_epoch_only(known: list[Fault], rank: int, round: int, epoch: int) -> None:
-    matching = [fault for fault in known if (fault.rank, fault.round, fault.epoch) == (rank, round, epoch)]
+    matching = [
+        fault
+        for fault in known
+        if (fault.rank, fault.epoch) == (rank, epoch)
+        and (fault.round == round or (fault.kind is FaultKind.SLOW and fault.round < round))
+    ]
     assert faults.due(known, rank=rank, round=round, epoch=epoch) == (matching[0] if matching else None)
 
 
 def test_raise_is_an_exception_that_names_the_fault() -> None:
     with pytest.raises(InjectedFault, match="raise:rank=1,round=2"):
         faults.commit(parse_fault("raise:rank=1,round=2"))
+
+
+def test_wrong_is_a_product_and_nothing_else() -> None:
+    fault = parse_fault("wrong:rank=1,round=0")
+    product = torch.zeros(2, 2)
+    faults.commit_to(product, fault)
+    assert product.count_nonzero() == 1
+    with pytest.raises(ValueError, match="only a product"):
+        faults.commit(fault)
+    with pytest.raises(InjectedFault):
+        faults.commit_to(product, parse_fault("raise:rank=1,round=0"))
 
 
 def _status_of_victim(fault: str) -> int:

@@ -190,10 +190,12 @@ def test_a_rank_that_saves_first_has_no_more_time_than_that(ends: tuple[Session,
         session.poll()
 
 
-def test_a_rank_that_waits_for_others_has_nothing_to_save(ends: tuple[Session, AgentEnd]) -> None:
+def test_a_rank_with_something_to_save_waits_for_others(ends: tuple[Session, AgentEnd], clock: Clock) -> None:
     session, agent = ends
     session.saves_before_stop = True
-    agent.tell(Stop(reason="SIGTERM", seconds=5))
+    agent.tell(Stop(reason="SIGTERM", seconds=5), enter("0.1"))
+    assert session.next_generation().generation == "0.1"
+    clock.now += 6
     with pytest.raises(Preempted):
         session.next_generation()
 
@@ -208,8 +210,9 @@ def test_a_commit_is_told_once(ends: tuple[Session, AgentEnd]) -> None:
     session, agent = ends
     entered(ends)
     file = ShardFile(path="rank-3.safetensors", size=7, sha256="ab")
-    session.shards_written(GENERATION, 5, [file])
-    assert agent.hear_until(ShardsWritten) == ShardsWritten(rank=RANK, generation="0.0", round=5, files=(file,))
+    session.shards_written(GENERATION, 5, [file], "digest")
+    written = ShardsWritten(rank=RANK, generation="0.0", round=5, files=(file,), layout="digest")
+    assert agent.hear_until(ShardsWritten) == written
     agent.tell(
         Committed(generation="9.9", round=5, error="of another generation"),
         Committed(generation="0.0", round=4, error="of another round"),
@@ -235,7 +238,7 @@ def test_what_a_former_generation_still_wrote_is_of_that_generation(ends: tuple[
     session, agent = ends
     entered(ends)
     entered(ends, "0.1")
-    session.shards_written(GENERATION, 5, [])
+    session.shards_written(GENERATION, 5, [], "")
     assert agent.hear_until(ShardsWritten) == ShardsWritten(rank=RANK, generation="0.0", round=5, files=())
 
 

@@ -48,7 +48,7 @@ def micro_batches(trainer: Trainer, count: int) -> list[float]:
     for _ in range(count):
         trainer.train_micro_batch()
         if trainer.micro_batches == ACCUMULATION:
-            losses.append(trainer.finish_round(Votes()).loss)
+            losses.append(trainer.finish_round(Votes(), lambda: None).loss)
     return losses
 
 
@@ -102,7 +102,7 @@ def start_twice(link: Link, rank: int, size: int) -> list[str]:
     digests += [second.digest(), str(torch.rand(1).item())]
     second.close()
     group.destroy()
-    return [*digests, *sorted({"torch._dynamo", "torch._inductor"} & sys.modules.keys())]
+    return [*digests, *sorted({"torch._dynamo", "torch._inductor", "sympy"} & sys.modules.keys())]
 
 
 def save_one(link: Link, rank: int, size: int, root: Path) -> str:

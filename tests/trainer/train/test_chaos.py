@@ -1,18 +1,20 @@
-"""Whatever dies or hangs, at any moment: the job ends with the bits of an undisturbed run."""
+"""Whatever dies or hangs, at any moment: the job ends as an undisturbed run does; if recovery is exact, bit for bit."""
 
 import contextlib
-import os
 import random
 import signal
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from ringtrain.contract.environment import CheckpointSettings
+from ringtrain.contract.environment import CheckpointSettings, Recovery, Replicate
 from ringtrain.contract.exit_codes import ExitCode
 from ringtrain.contract.phases import PhaseTimeouts
+from support.chaos import Chaos
+from support.processes import send
 from support.trainer_job import TrainerJob
 from trainer.train.test_checkpoints import CONFIG, FED_BACK
 
@@ -27,13 +29,15 @@ TIMEOUTS = PhaseTimeouts(training=5, checkpointing=10, compiling=15, restoring=1
 def make(tmp_path: Path) -> Iterator[Callable[..., TrainerJob]]:
     made: list[TrainerJob] = []
 
-    def build(name: str) -> TrainerJob:
+    def build(name: str, recovery: Recovery, replicate: Replicate) -> TrainerJob:
         directory = tmp_path / name
         directory.mkdir()
         made.append(
             TrainerJob(
                 directory,
-                checkpoint=CheckpointSettings(directory=str(directory / "volume"), every=3, replicate="Always"),
+                checkpoint=CheckpointSettings(
+                    directory=str(directory / "volume"), every=3, replicate=replicate, recovery=recovery
+                ),
                 in_place_restarts=3,
                 trainer=CONFIG,
                 replicas=REPLICAS,
@@ -48,29 +52,29 @@ def make(tmp_path: Path) -> Iterator[Callable[..., TrainerJob]]:
         job.close()
 
 
-class Chaos:
-    """Does one thing after another to a job, and stands for its operator: ended pods are replaced, in a new epoch."""
+class JobChaos(Chaos):
+    """Stands for the job's operator too: ended pods are replaced, in a new epoch."""
 
     def __init__(self, job: TrainerJob, seed: int) -> None:
-        self.told: list[str] = []
+        super().__init__(
+            seed,
+            [
+                partial(self._signal_rank, signal.SIGKILL),
+                partial(self._signal_rank, signal.SIGKILL),
+                partial(self._signal_rank, signal.SIGSTOP),
+                self._kill_pod,
+                partial(self._signal_one, "ringtrain.coordinator", signal.SIGKILL),
+                partial(self._signal_one, "ringtrain.coordinator", signal.SIGSTOP),
+                partial(self._signal_one, "ringtrain.runtime.store", signal.SIGKILL),
+                partial(self._signal_one, "ringtrain.runtime.store", signal.SIGSTOP),
+            ],
+        )
         self._job = job
-        self._random = random.Random(seed)
         self._epoch = 0
 
     def strike(self) -> None:
-        replica = self._random.randrange(REPLICAS)
-        what = self._random.choice(
-            [
-                self._kill_rank,
-                self._kill_rank,
-                self._stop_rank,
-                self._kill_pod,
-                self._kill_coordinator,
-                self._kill_store,
-            ]
-        )
-        what(replica)
-        time.sleep(self._random.uniform(0, 1.5))
+        super().strike()
+        time.sleep(self.random.uniform(0, 1.5))
         self.repair()
 
     def repair(self) -> None:
@@ -83,63 +87,63 @@ class Chaos:
             self.told.append(f"replica {replica} ended with {code}: epoch {self._epoch}")
             self._job.start(replica, self._epoch)
 
-    def _kill_rank(self, replica: int) -> None:
-        self._signal_rank(replica, signal.SIGKILL)
-
-    def _stop_rank(self, replica: int) -> None:
-        self._signal_rank(replica, signal.SIGSTOP)
-
-    def _signal_rank(self, replica: int, number: signal.Signals) -> None:
+    def _signal_rank(self, number: signal.Signals) -> None:
+        replica = self.random.randrange(REPLICAS)
         status = self._job.status(replica)
         pid = status.ranks[0].pid if status is not None and status.ranks else None
         if pid is not None:
             self._signal(pid, number, f"rank {replica}")
 
-    def _kill_pod(self, replica: int) -> None:
+    def _kill_pod(self) -> None:
+        replica = self.random.randrange(REPLICAS)
         self.told.append(f"kill pod {replica}")
         if self._job.agents[replica].poll() is None:
             self._job.kill(replica)
 
-    def _kill_coordinator(self, _: int) -> None:
-        self._kill_one("ringtrain.coordinator")
-
-    def _kill_store(self, _: int) -> None:
-        self._kill_one("ringtrain.runtime.store")
-
-    def _kill_one(self, module: str) -> None:
+    def _signal_one(self, module: str, number: signal.Signals) -> None:
         # It may be on its way up or down.
         with contextlib.suppress(ValueError):
-            self._signal(self._job.pid_of(0, module), signal.SIGKILL, module)
+            self._signal(self._job.pid_of(0, module), number, module)
 
     def _signal(self, pid: int, number: signal.Signals, who: str) -> None:
         self.told.append(f"{number.name} to {who}")
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, number)
+        send(pid, number)
 
 
 @pytest.mark.timeout(900)
-def test_nothing_that_dies_changes_a_bit(make: Callable[..., TrainerJob]) -> None:
-    plain, struck = make("plain"), make("struck")
+@pytest.mark.parametrize(("recovery", "replicate"), [("Exact", "Always"), ("Live", "Auto")])
+def test_nothing_that_dies_changes_what_is_learned(
+    make: Callable[..., TrainerJob], recovery: Recovery, replicate: Replicate
+) -> None:
+    plain, struck = make("plain", recovery, replicate), make("struck", recovery, replicate)
     plain.start_all()
     plain.finish()
 
-    seed = random.randrange(10**6)
-    chaos = Chaos(struck, seed)
+    chaos = JobChaos(struck, seed=random.randrange(10**6))
     struck.start_all()
     for _ in range(FAULTS):
         before = struck.round(0)
         # A little progress in between, or the three in-place restarts of a rank are soon over.
         struck.until(
             lambda before=before: chaos.repair() or struck.round(0) != before or finished(struck),  # type: ignore[misc,func-returns-value]
-            f"progress (seed {seed}): {chaos.told}",
+            f"progress: {chaos.told}",
         )
         if finished(struck):
             break
         chaos.strike()
-    struck.until(lambda: chaos.repair() or finished(struck), f"the end (seed {seed}): {chaos.told}")  # type: ignore[func-returns-value]
-    assert set(struck.digests) == {plain.digest}, f"seed {seed}: {chaos.told}"
-    assert struck.losses == plain.losses, f"seed {seed}: {chaos.told}"
+    struck.until(lambda: chaos.repair() or finished(struck), f"the end: {chaos.told}")  # type: ignore[func-returns-value]
+    assert struck.losses.keys() == plain.losses.keys()
+    if recovery == "Exact":
+        assert set(struck.digests) == {plain.digest}, chaos.told
+        assert struck.losses == plain.losses, chaos.told
+    assert last_losses(struck) == pytest.approx(last_losses(plain), rel=0.01), chaos.told
+    assert len(set(struck.digests)) == 1
     assert struck.processes() == []
+
+
+def last_losses(job: TrainerJob) -> float:
+    """Mean of ten rounds: dropout differs where random generators began anew."""
+    return sum(job.losses[round] for round in sorted(job.losses)[-10:]) / 10
 
 
 def finished(job: TrainerJob) -> bool:

@@ -1,6 +1,8 @@
 """Checkpoints of real jobs: killed as a whole at any moment, preempted, on volumes that refuse."""
 
+import os
 import random
+import signal
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -62,30 +64,42 @@ def notices(job: TrainerJob) -> list[tuple[str, str]]:
 
 @pytest.mark.timeout(900)
 def test_killed_as_a_whole_again_and_again_it_ends_with_the_same_bits(make: Make) -> None:
-    plain, killed = make("plain", {"every": 100}), make("killed", {"every": 2})
+    """Where a job is done before all kills, others follow it."""
+    plain = make("plain", {"every": 100})
     plain.start_all()
     plain.finish()
 
     seed = random.randrange(10**6)
     moments = random.Random(seed)
-    reached = []
-    for epoch in range(KILLS):
+    kills = 0
+    while kills < KILLS:
+        killed = make(f"killed-{kills}", {"every": 2})
+        kills += kill_again_and_again(killed, moments, KILLS - kills)
         for replica in range(2):
-            killed.start(replica, epoch)
-        start = max((found.round for found in candidates(volume(killed)) if not found.problem), default=0)
-        killed.until(lambda start=start: killed.round(0) > start, f"progress (seed {seed})")  # type: ignore[misc]
+            killed.start(replica, KILLS)
+        killed.finish()
+        assert set(killed.digests) == {plain.digest}, f"seed {seed}"
+        assert killed.losses == plain.losses, f"seed {seed}"
+
+
+def kill_again_and_again(job: TrainerJob, moments: random.Random, most: int) -> int:
+    """How often the job was killed as a whole, so many times at most, until all its rounds were trained."""
+    for epoch in range(most):
+        for replica in range(2):
+            job.start(replica, epoch)
+        start = max((found.round for found in candidates(volume(job)) if not found.problem), default=0)
+        job.until(lambda start=start: job.round(0) > start or job.digests != [], "progress")  # type: ignore[misc]
         time.sleep(moments.uniform(0, 0.3))
+        if job.digests:
+            # Whoever starts it again needs its addresses.
+            assert [job.wait(replica) for replica in range(2)] == [0, 0]
+            return epoch
         for replica in range(2):
-            killed.kill(replica)
-        assert all(not found.problem for found in candidates(volume(killed)))
-        reached.append(max(killed.losses))
-        if len(killed.digests) == 1 or max(killed.losses) == CONFIG.rounds:
-            break
-    for replica in range(2):
-        killed.start(replica, KILLS)
-    killed.finish()
-    assert set(killed.digests) == {plain.digest}, f"seed {seed}"
-    assert killed.losses == plain.losses, f"seed {seed}, reached {reached}"
+            job.kill(replica)
+        assert all(not found.problem for found in candidates(volume(job)))
+        if max(job.losses, default=0) == CONFIG.rounds:
+            return epoch + 1
+    return most
 
 
 def test_a_preempted_replica_makes_all_save_first(make: Make) -> None:
@@ -104,6 +118,22 @@ def test_a_preempted_replica_makes_all_save_first(make: Make) -> None:
     preempted.finish()
     assert preempted.starts == ["the seed", f"round-{saved.round:08d}"]
     assert preempted.digest == plain.digest
+
+
+def test_a_replica_that_is_preempted_while_others_come_back_makes_all_save_first(make: Make) -> None:
+    """What ranks hold in memory is all there is of the rounds before."""
+    job = make("job", {"every": 1000}, faults="kill:rank=0,round=30", in_place_restarts=1)
+    job.start_all()
+    job.until(lambda: "leaving generation" in job.log(1), "a loss")
+    terminate(job.agents[1])
+    assert job.wait(1) == ExitCode.PREEMPTED
+    (saved,) = candidates(volume(job))
+    assert not saved.problem
+    # Rank 0 may have died before all of round 29 was copied.
+    assert saved.round in (29, 30)
+    job.start(1, epoch=1)
+    job.finish()
+    assert job.starts == ["the seed", f"round-{saved.round - 1:08d}", f"round-{saved.round:08d}"]
 
 
 def test_when_all_are_preempted_at_once_they_save_once(make: Make) -> None:
@@ -133,7 +163,7 @@ def test_preemption_saves_nothing_when_it_must_not(make: Make) -> None:
 def test_a_lost_machine_is_made_up_for_by_anothers_memory(make: Make) -> None:
     """With no checkpoint on the volume, nothing but copies can bring the round back."""
     plain = make("plain", {"every": 100})
-    lost = make("lost", {"every": 1000, "replicate": "Always"}, faults="kill:rank=1,round=40")
+    lost = make("lost", {"every": 1000, "replicate": "Always", "recovery": "Exact"}, faults="kill:rank=1,round=40")
     plain.start_all()
     plain.finish()
 
@@ -146,13 +176,39 @@ def test_a_lost_machine_is_made_up_for_by_anothers_memory(make: Make) -> None:
     assert lost.digest == plain.digest
 
 
+def test_while_a_twin_lives_a_lost_machine_costs_the_round_that_ran(make: Make) -> None:
+    """With no checkpoint on the volume and no copies, it is the others' living state that all go on from. Where
+    nothing is drawn and nothing fed back, the bits are those of a job that nothing happened to."""
+    settings: dict[str, Any] = {
+        "trainer": CONFIG.model_copy(update={"model": ModelConfig(size="nano", context_length=32)}),
+        "communication": CommunicationConfig(codec="zfp", warmup_rounds=3, verify=True),
+        "replicas": 3,
+    }
+    plain = make("plain", {"every": 100}, **settings)
+    lost = make("lost", {"every": 1000}, faults="kill:rank=1,round=40", **settings)
+    plain.start_all()
+    plain.finish()
+
+    lost.start_all()
+    assert lost.wait(1) == 137
+    lost.start(1, epoch=1)
+    lost.until(lambda: "StateFromTwins" in dict(notices(lost)), "a notice")
+    assert "the state of lost ranks (1) after round 39 is that of their twins" in dict(notices(lost))["StateFromTwins"]
+    lost.finish()
+    assert lost.starts == ["the seed", "round-00000039"]
+    assert lost.digest == plain.digest
+
+
 @needs_root
 @pytest.mark.parametrize(("options", "reason"), [("size=2m", "No space left"), ("ro", "Read-only file system")])
 def test_a_volume_that_refuses_costs_checkpoints_only(make: Make, tmp_path: Path, options: str, reason: str) -> None:
-    """It holds two checkpoints; later it has no room, or cannot be written, and then it can again."""
+    """It holds two checkpoints; later it has no room, or cannot be written, and then it can again. A rank that dies
+    meanwhile goes on from memory."""
     mounted = SmallVolume(tmp_path / "mounted", "40m")
     try:
-        job = make("job", {"directory": str(tmp_path / "mounted")}, replicas=1, prefix=mounted.command)
+        job = make(
+            "job", {"directory": str(tmp_path / "mounted")}, replicas=1, prefix=mounted.command, in_place_restarts=1
+        )
         job.trainer = CONFIG.model_copy(update={"rounds": 100_000})
         job.start_all()
         job.until(lambda: len(candidates(mounted.inside)) == 3, "three checkpoints")
@@ -163,7 +219,9 @@ def test_a_volume_that_refuses_costs_checkpoints_only(make: Make, tmp_path: Path
         before = candidates(mounted.inside)
         assert [found.problem for found in before] == [""] * 3
         round = job.round()
+        os.kill(job.rank_pid(0), signal.SIGKILL)
         job.until(lambda: job.round() > round + 20, "progress")
+        assert job.starts[1] > f"round-{before[0].round:08d}"
         assert candidates(mounted.inside) == before
         mounted.remount("rw,size=40m" if options == "ro" else "size=40m")
         job.until(lambda: candidates(mounted.inside)[0].round > round, "a new checkpoint")

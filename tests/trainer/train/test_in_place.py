@@ -1,6 +1,7 @@
 """Ranks that crash or hang are started again in their pods, and nothing is lost."""
 
 import os
+import re
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,12 +11,14 @@ import pytest
 
 from ringtrain.contract.environment import CheckpointSettings
 from ringtrain.contract.exit_codes import ExitCode
+from ringtrain.contract.output import split
 from ringtrain.contract.phases import PhaseTimeouts
 from ringtrain.contract.report import RankFailure
 from support.trainer_job import TrainerJob
 from trainer.train.test_checkpoints import CONFIG, FED_BACK
 
 pytestmark = pytest.mark.distributed
+AGENT_OR_COORDINATOR = re.compile(r"\S+ \S+ (replica 0 agent|coordinator) ")
 
 Make = Callable[..., TrainerJob]
 
@@ -76,11 +79,25 @@ def test_rank_0_is_as_good_as_any(make: Make, unbroken: str) -> None:
     assert [failure.rank for failure in job.termination(1).rank_failures] == [0, 1]
 
 
+def test_what_ranks_of_one_replica_print_has_their_prefix_after_a_restart_too(make: Make) -> None:
+    job = make("job", replicas=1, procs_per_replica=2, faults="kill:rank=0,round=11")
+    job.start_all()
+    job.finish()
+    assert len(job.starts) == 2
+    assert sorted(job.losses) == list(range(1, CONFIG.rounds + 1))
+    others = [line for line in job.log(0).splitlines() if split(line)[0] is None]
+    assert [line for line in others if not AGENT_OR_COORDINATOR.match(line)] == []
+
+
 @pytest.mark.parametrize(
-    ("fault", "found"), [("stop", "it is stopped (SIGSTOP, or a debugger)"), ("hang", 'faults.py", line')]
+    ("fault", "told", "found"),
+    [
+        ("stop", "rank 1 has not run for", "it is stopped (SIGSTOP)"),
+        ("hang", "rank 1 has sent no heartbeat for", 'faults.py", line'),
+    ],
 )
 def test_a_rank_that_hangs_is_killed_and_its_report_says_where_it_was(
-    make: Make, unbroken: str, fault: str, found: str
+    make: Make, unbroken: str, fault: str, told: str, found: str
 ) -> None:
     job = make("job", faults=f"{fault}:rank=1,round=30", timeouts=PhaseTimeouts(training=3))
     job.start_all()
@@ -88,7 +105,7 @@ def test_a_rank_that_hangs_is_killed_and_its_report_says_where_it_was(
     assert job.digest == unbroken
     (failure,) = job.termination(0).rank_failures
     assert failure.exit_code == ExitCode.HANG
-    assert failure.message.startswith("rank 1 has sent no heartbeat for")
+    assert failure.message.startswith(told)
     assert found in job.log(1)
 
 
@@ -119,13 +136,14 @@ def test_errors_of_the_code_and_the_configuration_end_the_pod(make: Make, fault:
     assert failures(job) == ()
 
 
-def test_a_lost_standby_is_made_again(make: Make, unbroken: str) -> None:
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_standby_that_is_lost_or_stopped_is_made_again(make: Make, unbroken: str, number: signal.Signals) -> None:
     job = make("job", faults="kill:rank=1,round=30")
     job.start_all()
     job.until(lambda: job.round(1) > 3, "progress")
     rank = job.rank_pid(1)
     (standby,) = [pid for pid in job.standbys(1) if pid != rank]
-    os.kill(standby, signal.SIGKILL)
+    os.kill(standby, number)
     job.finish()
     assert job.digest == unbroken
 
@@ -137,3 +155,15 @@ def test_nothing_is_left_of_a_replica_that_is_stopped_while_its_standby_starts(m
     agent.terminate()
     assert job.wait(0) == ExitCode.PREEMPTED
     assert job.processes(0) == []
+
+
+def test_an_image_in_which_no_rank_can_start_ends_the_replica(
+    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "numpy.py").write_text("raise ImportError('it is broken')\n")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
+    job = make("broken", replicas=1)
+    job.start_all()
+    assert job.wait(0) == 1
+    assert job.termination(0).message.endswith("ended 5 times before one was: the replica's log says why")
+    assert "ImportError: it is broken" in job.log(0)

@@ -36,8 +36,11 @@ def make(tmp_path: Path) -> Iterator[Make]:
     def build(name: str, checkpoint: bool = True, **settings: Any) -> TrainerJob:
         directory = tmp_path / name
         directory.mkdir()
-        volume = CheckpointSettings(directory=str(directory / "volume"), every=5, keep=3) if checkpoint else None
-        made.append(TrainerJob(directory, checkpoint=volume, **({"trainer": CONFIG} | settings)))
+        # What lies in memory is less than what these tests are about.
+        volume = CheckpointSettings(directory=str(directory / "volume"), every=5, keep=3, recovery="Exact")
+        made.append(
+            TrainerJob(directory, checkpoint=volume if checkpoint else None, **({"trainer": CONFIG} | settings))
+        )
         return made[-1]
 
     yield build
@@ -71,6 +74,13 @@ def test_a_killed_rank_changes_no_bit(make: Make) -> None:
     assert faulty.losses == plain.losses
     assert faulty.digest == plain.digest
     assert [(found.round, found.generation.epoch) for found in candidates(volume(faulty))] == [(12, 1), (10, 1), (5, 0)]
+
+
+def test_a_rank_that_all_others_wait_for_is_told(make: Make) -> None:
+    job = make("job", trainer=CONFIG.model_copy(update={"rounds": 100_000}), faults="slow:rank=1,round=5")
+    job.start_all()
+    job.until(lambda: "Straggler" in dict(notices(job)), "a straggler")
+    assert dict(notices(job))["Straggler"].startswith("rank 1 works ")
 
 
 def test_without_a_volume_a_lost_replica_sends_all_to_the_seed(make: Make) -> None:

@@ -12,16 +12,16 @@ from ringtrain.agent.coordinator_process import CoordinatorProcess
 from ringtrain.agent.link import Link
 from ringtrain.agent.metrics import Metrics, Sample
 from ringtrain.agent.rank_memory import RankMemory
-from ringtrain.agent.rank_process import start_rank
+from ringtrain.agent.rank_process import start_check, start_rank
 from ringtrain.agent.replica import Replica
-from ringtrain.agent.standby import Standby
+from ringtrain.agent.standby import Standby, StandbyLost
 from ringtrain.agent.status import status, unready_reason
 from ringtrain.contract.addresses import AGENT_PORT, COORDINATOR_PORT
 from ringtrain.contract.environment import ReplicaEnvironment
 from ringtrain.contract.exit_codes import ExitCode
 from ringtrain.contract.generation import Generation
 from ringtrain.contract.report import AgentStatus, TerminationMessage
-from ringtrain.processes import Children
+from ringtrain.processes import Children, is_stopped
 
 _TICK = 1.0
 _STOP_MARGIN = 2.0
@@ -43,7 +43,13 @@ class Agent:
         self._tasks = asyncio.TaskGroup()
         self._starting: dict[int, asyncio.Task[None]] = {}
         """Ranks whose processes are still to begin."""
-        self._replica = Replica(environment, lambda message: self._link.send(message), self._start_rank, self._end)
+        self._replica = Replica(
+            environment,
+            send=lambda message: self._link.send(message),
+            start=self._start_rank,
+            check=self._check_rank,
+            end=self._end,
+        )
         self._link = Link(
             addresses.of(0),
             COORDINATOR_PORT,
@@ -90,9 +96,24 @@ class Agent:
     def _start_rank(self, rank: int, generation: Generation, again: bool) -> None:
         self._starting[rank] = self._tasks.create_task(self._run_rank(rank, generation, again))
 
+    def _check_rank(self, rank: int, generation: Generation) -> None:
+        self._starting[rank] = self._tasks.create_task(self._run_checked(rank, generation))
+
+    async def _run_checked(self, rank: int, generation: Generation) -> None:
+        """A command, after a check of its machine."""
+        environment = self._environment
+        try:
+            process = await start_check(
+                self._children, environment, rank - environment.rank(0), generation, self._memory[rank]
+            )
+        finally:
+            self._starting.pop(rank, None)
+        if await self._replica.watch_check(process):
+            await self._run_rank(rank, generation, again=False)
+
     async def _run_rank(self, rank: int, generation: Generation, again: bool) -> None:
         """From its start to its end."""
-        environment = self._environment
+        environment = replace(self._environment, checked=self._replica.is_fit(rank))
         if again:
             # Faults are injected once.
             later = tuple(fault for fault in environment.faults if fault.epoch > generation.epoch)
@@ -107,6 +128,9 @@ class Agent:
             reason = f"the command {command[0]!r} cannot be started: {error.strerror}" if command else str(error)
             self._end(termination.of_code(ExitCode.BAD_CONFIGURATION, reason))
             return
+        except StandbyLost as error:
+            self._end(termination.of_code(1, str(error)))
+            return
         finally:
             self._starting.pop(rank, None)
         await self._replica.watch(process)
@@ -117,6 +141,9 @@ class Agent:
             self._replica.send_held_beats()
             if self._coordinator is not None:
                 self._coordinator.look(self._link.answered)
+            if self._standby is not None:
+                self._standby.look()
+            self._replica.look(is_stopped)
             silence = self._replica.silence()
             if silence.hung is not None and silence.hung.pid is not None:
                 await self._end_hung(silence.hung.rank, silence.hung.pid, silence.reason)

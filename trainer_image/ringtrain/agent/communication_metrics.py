@@ -1,9 +1,9 @@
-"""What a replica's ranks spent on communication, as Prometheus counters: they start over with every generation, and
-when its warm-up ends."""
+"""What a replica's ranks spent on communication: counters start over with every generation, and when its warm-up
+ends."""
 
 from collections.abc import Callable, Iterable, Iterator
 
-from prometheus_client.core import CounterMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 from ringtrain.contract.report import AgentStatus, CommunicationTotals, LinkTotals, Progress
 
@@ -37,7 +37,9 @@ _BY_LINK: tuple[tuple[str, str, Callable[[LinkTotals], float]], ...] = (
 )
 
 
-def communication_metrics(status: AgentStatus, labels: dict[str, str]) -> Iterable[CounterMetricFamily]:
+def communication_metrics(
+    status: AgentStatus, labels: dict[str, str]
+) -> Iterable[CounterMetricFamily | GaugeMetricFamily]:
     """By rank, and by kind of link: `intra` inside the machine, `inter` between machines."""
     found = [(str(rank.rank), totals) for rank in status.ranks if (totals := _totals(rank.progress)) is not None]
     for name, documentation, of_rank in _BY_RANK:
@@ -51,6 +53,15 @@ def communication_metrics(status: AgentStatus, labels: dict[str, str]) -> Iterab
             for kind, codec, link in _links(totals):
                 family.add_metric([*labels.values(), rank, kind, codec], of_link(link))
         yield family
+    errors = GaugeMetricFamily(
+        "ringtrain_compression_error",
+        "What encoding between machines loses / what it encodes (L2 norms), of a sample, in this generation.",
+        labels=[*labels, "rank", "codec"],
+    )
+    for rank, totals in found:
+        if totals.inter.error is not None:
+            errors.add_metric([*labels.values(), rank, totals.codec], totals.inter.error)
+    yield errors
 
 
 def _totals(progress: Progress | None) -> CommunicationTotals | None:

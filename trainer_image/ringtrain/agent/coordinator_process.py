@@ -30,8 +30,10 @@ class CoordinatorProcess:
 
     def look(self, answers: bool) -> None:
         """To be called once a second, with whether it answers the agent beside it: when it has not for long, it answers
-        nobody, and is killed."""
-        if answers:
+        nobody, and is killed. So is one that a signal has stopped, at once."""
+        if self._child is not None and self._child.kill_if_stopped():
+            _logger.warning("the coordinator was stopped by a signal and is killed")
+        elif answers:
             self._heard_at = self._clock()
         elif self._child is not None and self._clock() - self._heard_at > _SILENCE_LIMIT:
             _logger.warning("the coordinator has not answered for %g s and is killed", _SILENCE_LIMIT)

@@ -14,6 +14,7 @@ _NEVER = frozenset(
         ExitCode.LOST_PEER,
         ExitCode.STALE,
         ExitCode.ENDED_WITH_PEER,
+        ExitCode.UNFIT,
     }
 )
 """What the same code would do again, and what is not the rank's own end."""

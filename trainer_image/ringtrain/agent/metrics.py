@@ -1,4 +1,7 @@
-"""GET /metrics: Prometheus metrics of all ranks of the replica, computed when they are scraped."""
+"""GET /metrics: Prometheus metrics of all ranks of the replica, computed when they are scraped.
+
+Here and in the modules beside it whose names end in _metrics are all that a trainer has.
+"""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -9,9 +12,10 @@ from prometheus_client.registry import Collector
 
 from ringtrain.agent.checkpoint_metrics import checkpoint_metrics
 from ringtrain.agent.communication_metrics import communication_metrics
+from ringtrain.agent.progress_metrics import progress_metrics
 from ringtrain.contract.generation import Generation
 from ringtrain.contract.phases import Phase
-from ringtrain.contract.report import AgentStatus, Progress
+from ringtrain.contract.report import AgentStatus, JobReport
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -40,7 +44,8 @@ class _ReplicaCollector(Collector):
         }
         yield from _replica_metrics(sample, labels)
         yield from _rank_metrics(sample.status, labels)
-        yield from _progress_metrics(sample.status, labels)
+        yield from _report_metrics(sample.status.job_report, labels)
+        yield from progress_metrics(sample.status, labels)
         yield from communication_metrics(sample.status, labels)
         yield from checkpoint_metrics(sample.status, labels)
 
@@ -49,16 +54,18 @@ class Metrics:
     """The text of a scrape."""
 
     def __init__(self, sample: Callable[[], Sample]) -> None:
-        self._registry = CollectorRegistry()
-        self._registry.register(_ReplicaCollector(sample))
+        self.registry = CollectorRegistry()
+        self.registry.register(_ReplicaCollector(sample))
 
     def text(self) -> bytes:
-        return generate_latest(self._registry)
+        return generate_latest(self.registry)
 
 
-def _gauge(name: str, documentation: str, labels: dict[str, str], value: float) -> GaugeMetricFamily:
+def _gauge(name: str, documentation: str, labels: dict[str, str], value: float | None) -> GaugeMetricFamily:
+    """Without a value where there is none: so a scrape names every metric at any time."""
     family = GaugeMetricFamily(name, documentation, labels=list(labels))
-    family.add_metric(list(labels.values()), value)
+    if value is not None:
+        family.add_metric(list(labels.values()), value)
     return family
 
 
@@ -71,22 +78,42 @@ def _replica_metrics(sample: Sample, labels: dict[str, str]) -> Iterable[GaugeMe
     )
     entered.add_metric(list(labels.values()), sample.generations_entered)
     yield entered
-    report = sample.status.job_report
-    if report is None:
-        return
-    if report.generation is not None:
-        generation = Generation.parse(report.generation)
-        yield _gauge("ringtrain_generation_epoch", "Epoch of the current generation.", labels, generation.epoch)
-        yield _gauge("ringtrain_generation_attempt", "Attempt of the current generation.", labels, generation.attempt)
-    yield _gauge(
-        "ringtrain_absent_replicas", "Replicas without a coordinator connection.", labels, len(report.absent_replicas)
+
+
+def _report_metrics(report: JobReport | None, labels: dict[str, str]) -> Iterable[GaugeMetricFamily]:
+    """What the coordinator told last: the same of all replicas, about the whole job."""
+    told = report.generation if report is not None else None
+    generation = Generation.parse(told) if told is not None else None
+    checkpoint = report.last_checkpoint if report is not None else None
+    of_job: tuple[tuple[str, str, float | None], ...] = (
+        (
+            "ringtrain_generation_epoch",
+            "Epoch of the current generation.",
+            generation.epoch if generation is not None else None,
+        ),
+        (
+            "ringtrain_generation_attempt",
+            "Attempt of the current generation.",
+            generation.attempt if generation is not None else None,
+        ),
+        (
+            "ringtrain_absent_replicas",
+            "Replicas without a coordinator connection.",
+            len(report.absent_replicas) if report is not None else None,
+        ),
+        (
+            "ringtrain_last_checkpoint_round",
+            "Round of the newest checkpoint.",
+            checkpoint.round if checkpoint is not None else None,
+        ),
+        (
+            "ringtrain_last_checkpoint_timestamp_seconds",
+            "When it was committed.",
+            checkpoint.time.timestamp() if checkpoint is not None else None,
+        ),
     )
-    if report.last_checkpoint is not None:
-        checkpoint = report.last_checkpoint
-        yield _gauge("ringtrain_last_checkpoint_round", "Round of the newest checkpoint.", labels, checkpoint.round)
-        yield _gauge(
-            "ringtrain_last_checkpoint_timestamp_seconds", "When it was committed.", labels, checkpoint.time.timestamp()
-        )
+    for name, documentation, value in of_job:
+        yield _gauge(name, documentation, labels, value)
 
 
 def _rank_metrics(status: AgentStatus, labels: dict[str, str]) -> Iterable[GaugeMetricFamily | CounterMetricFamily]:
@@ -95,42 +122,31 @@ def _rank_metrics(status: AgentStatus, labels: dict[str, str]) -> Iterable[Gauge
     restarts = CounterMetricFamily(
         "ringtrain_rank_restarts", "How often a rank was started again in its pod.", labels=names
     )
+    product = GaugeMetricFamily(
+        "ringtrain_preflight_product_seconds",
+        "Seconds of a rank's matrix product in its pre-flight check.",
+        labels=names,
+    )
+    exchange = GaugeMetricFamily(
+        "ringtrain_preflight_exchange_seconds", "Seconds of its exchange with its quickest peer there.", labels=names
+    )
+    late = GaugeMetricFamily("ringtrain_rank_straggler", "1 for a rank for which all others wait.", labels=names)
+    stragglers = status.job_report.stragglers if status.job_report is not None else ()
     phases = GaugeMetricFamily("ringtrain_rank_phase", "1 for the phase that a rank is in.", labels=[*names, "phase"])
     for rank in status.ranks:
         values = [*labels.values(), str(rank.rank)]
         ages.add_metric(values, rank.beat_age)
         restarts.add_metric(values, rank.restarts)
+        late.add_metric(values, rank.rank in stragglers)
+        if rank.fitness is not None:
+            product.add_metric(values, rank.fitness.product)
+            if rank.fitness.exchange is not None:
+                exchange.add_metric(values, rank.fitness.exchange)
         for phase in Phase:
             phases.add_metric([*values, phase.value], rank.phase is phase)
     yield ages
     yield restarts
+    yield late
+    yield product
+    yield exchange
     yield phases
-
-
-def _progress_metrics(status: AgentStatus, labels: dict[str, str]) -> Iterable[GaugeMetricFamily]:
-    progress = _progress(status)
-    if progress is None:
-        return
-    yield _gauge("ringtrain_round", "Rounds finished.", labels, progress.round)
-    yield _gauge("ringtrain_total_rounds", "Rounds to train.", labels, progress.total_rounds)
-    if progress.loss is not None:
-        yield _gauge(
-            "ringtrain_loss", "Mean training loss per token of the last round, in nats.", labels, progress.loss
-        )
-    if progress.tokens_per_second is not None:
-        yield _gauge(
-            "ringtrain_tokens_per_second", "Tokens per second of the whole job.", labels, progress.tokens_per_second
-        )
-    if progress.communication_share is not None:
-        yield _gauge(
-            "ringtrain_communication_share",
-            "Exposed communication / round time of the last round.",
-            labels,
-            progress.communication_share,
-        )
-
-
-def _progress(status: AgentStatus) -> Progress | None:
-    """Every rank's progress tells of the whole job; before a new pod has any of its own, the coordinator's does."""
-    own = next((rank.progress for rank in status.ranks if rank.progress is not None), None)
-    return own or (status.job_report.progress if status.job_report else None)

@@ -4,8 +4,11 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 
+from ringtrain.agent.output import Output
 from ringtrain.agent.rank_memory import RankMemory
 from ringtrain.agent.standby import Standby
 from ringtrain.connection import Connection
@@ -20,10 +23,11 @@ _logger = logging.getLogger(__name__)
 class RankProcess:
     """A running rank. What it says goes to `heard`."""
 
-    def __init__(self, rank: int, child: Child, connection: Connection) -> None:
+    def __init__(self, rank: int, child: Child, connection: Connection, output: Output | None) -> None:
         self.rank = rank
         self.child = child
         self._connection = connection
+        self._output = output
 
     def send(self, message: Down) -> None:
         self._connection.send(message)
@@ -33,8 +37,9 @@ class RankProcess:
         listening = asyncio.get_running_loop().create_task(self._listen(heard))
         try:
             exit_code = await self.child.wait()
-            # The last words are in the socket still. A process that the rank left behind may hold it open.
-            await asyncio.wait([listening], timeout=1.0)
+            # The last words are in socket and pipe still. A process that the rank left behind may hold them open.
+            last_words = [listening] if self._output is None else [listening, self._output.ended]
+            await asyncio.wait(last_words, timeout=1.0)
             return exit_code
         finally:
             listening.cancel()
@@ -63,23 +68,52 @@ async def start_rank(
     lent: RankMemory,
 ) -> RankProcess:
     """Starts the built-in trainer, as a fork of the standby, or the user's command; `generation` is the first that it
-    can be in. Raises OSError when the command cannot be started."""
-    ours, theirs = socket.socketpair()
-    descriptors = {"RINGTRAIN_RANK_FD": [theirs.fileno()], **lent.descriptors}
+    can be in. Raises OSError when the command cannot be started, StandbyLost when the standby cannot."""
+    command = environment.command if standby is None else ()
+    return await _started(children, standby, command, environment, local_rank, generation, lent)
+
+
+async def start_check(
+    children: Children, environment: ReplicaEnvironment, local_rank: int, generation: Generation, lent: RankMemory
+) -> RankProcess:
+    """Starts the check of the machine that goes before a user's command, of all ranks of `generation`."""
+    command = (sys.executable, "-m", "ringtrain.preflight", str(generation))
+    return await _started(children, None, command, environment, local_rank, generation, lent)
+
+
+async def _started(
+    children: Children,
+    standby: Standby | None,
+    command: Sequence[str],
+    environment: ReplicaEnvironment,
+    local_rank: int,
+    generation: Generation,
+    lent: RankMemory,
+) -> RankProcess:
+    """`command`, or without one a fork of the standby."""
+    rank = environment.rank(local_rank)
     variables = rank_environment(environment, local_rank, generation)
-    with theirs:
-        try:
-            if standby is not None:
-                child = await standby.fork(variables, descriptors)
-            else:
-                variables |= {name: ",".join(map(str, numbers)) for name, numbers in descriptors.items()}
-                inherited = [number for numbers in descriptors.values() for number in numbers]
-                child = children.start(environment.command, {**os.environ, **variables}, pass_fds=inherited)
-        except BaseException:
-            ours.close()
-            raise
+    # An only rank has the agent's own: there is nobody to tell it from.
+    output = Output(rank) if environment.procs_per_replica > 1 else None
+    with output or nullcontext():
+        printed = output.descriptor if output is not None else None
+        ours, theirs = socket.socketpair()
+        descriptors = {"RINGTRAIN_RANK_FD": [theirs.fileno()], **lent.descriptors}
+        with theirs:
+            try:
+                if standby is not None:
+                    child = await standby.fork(variables, descriptors, printed)
+                else:
+                    variables |= {name: ",".join(map(str, numbers)) for name, numbers in descriptors.items()}
+                    inherited = [number for numbers in descriptors.values() for number in numbers]
+                    child = children.start(
+                        command, {**os.environ, **variables}, pass_fds=inherited, stdout=printed, stderr=printed
+                    )
+            except BaseException:
+                ours.close()
+                raise
     reader, writer = await asyncio.open_unix_connection(sock=ours, limit=MAXIMUM_LINE)
-    return RankProcess(environment.rank(local_rank), child, Connection(reader, writer))
+    return RankProcess(rank, child, Connection(reader, writer), output)
 
 
 def rank_environment(environment: ReplicaEnvironment, local_rank: int, generation: Generation) -> dict[str, str]:
@@ -94,6 +128,7 @@ def rank_environment(environment: ReplicaEnvironment, local_rank: int, generatio
         **directory,
         # Those of the agent's own environment may have been injected before.
         PREFIX + "FAULTS": ";".join(map(str, environment.faults)),
+        **({PREFIX + "CHECKED": "1"} if environment.checked else {}),
         "RANK": rank,
         "ROLE_RANK": rank,
         "LOCAL_RANK": str(local_rank),

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from ringtrain.agent.in_place import InPlace
 from ringtrain.contract.messages import (
     Beat,
+    Checked,
     Done,
     Down,
     Enter,
@@ -22,7 +23,7 @@ from ringtrain.contract.messages import (
     Up,
 )
 from ringtrain.contract.phases import Phase
-from ringtrain.contract.report import Progress, RankStatus
+from ringtrain.contract.report import Fitness, Progress, RankStatus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +34,8 @@ class RankRecord:
     """Whether heartbeats are asked of it: of the built-in trainer always, of a user's command once it has a session."""
     beat_at: float
     """Monotonic seconds of the last heartbeat, at first of the start."""
+    stopped_at: float | None = None
+    """Monotonic seconds of the first look that found it stopped by a signal; None while it runs."""
     phase: Phase = Phase.STARTING
     progress: Progress | None = None
     generation: str | None = None
@@ -41,6 +44,8 @@ class RankRecord:
     """What a coordinator that does not know this rank must be told; Unstarted only once its process has ended."""
     part: str = ""
     """Of the model, that it holds."""
+    fitness: Fitness | None = None
+    """By the last pre-flight check of it, or of the process in whose place it is; None before any."""
     failing: Failing | None = None
     hang: str = ""
     """Why it was killed as hung."""
@@ -71,6 +76,32 @@ class RankRecord:
     def failed(self) -> bool:
         return self.exit_code not in (None, 0)
 
+    def seen(self, stopped: bool, now: float) -> "RankRecord":
+        """After a look at its process."""
+        if not stopped:
+            return self if self.stopped_at is None else replace(self, stopped_at=None)
+        return self if self.stopped_at is not None else replace(self, stopped_at=now)
+
+    @property
+    def beats(self) -> bool:
+        """Whether heartbeats are asked of it now: in its check, a command is not yet itself."""
+        return self.judged or self.phase is Phase.CHECKING
+
+    def checking(self, message: Up, now: float) -> "RankRecord":
+        """After a message from the process that checks the machine before the command."""
+        match message:
+            case Beat(phase=Phase.CHECKING):
+                return replace(self, phase=Phase.CHECKING, beat_at=now)
+            case Checked():
+                return replace(self, fitness=message.fitness)
+            case Failing():
+                return replace(self, failing=message)
+        return self
+
+    def passed(self) -> "RankRecord":
+        """After that process ended well: the command is to follow."""
+        return replace(self, pid=None, phase=Phase.STARTING)
+
     def begun(self, pid: int, now: float) -> "RankRecord":
         """After its process was started."""
         return replace(self, pid=pid, beat_at=now)
@@ -88,6 +119,8 @@ class RankRecord:
                 return replace(alive, phase=Phase.DONE)
             case Holds():
                 return replace(alive, part=message.part)
+            case Checked():
+                return replace(alive, fitness=message.fitness)
             case Failing():
                 return replace(alive, failing=message)
         return alive
@@ -119,12 +152,18 @@ class RankRecord:
         return replace(self, exit_code=exit_code)
 
     def _waiting(self, after: str | None) -> "RankRecord":
-        return replace(self.of_command(self.rank, self.beat_at, after=after), in_place=self.in_place)
+        waiting = self.of_command(self.rank, self.beat_at, after=after)
+        return replace(waiting, in_place=self.in_place, fitness=self.fitness)
 
     def restarted(self, now: float) -> "RankRecord":
         """After its process ended, for the one that takes its place."""
         return RankRecord(
-            rank=self.rank, judged=True, beat_at=now, progress=self.progress, in_place=self.in_place.restarted()
+            rank=self.rank,
+            judged=True,
+            beat_at=now,
+            progress=self.progress,
+            fitness=self.fitness,
+            in_place=self.in_place.restarted(),
         )
 
     def status(self, now: float) -> RankStatus:
@@ -136,5 +175,6 @@ class RankRecord:
             beat_age=max(0.0, now - self.beat_at) if self.judged else 0.0,
             progress=self.progress,
             part=self.part,
+            fitness=self.fitness,
             restarts=self.in_place.total,
         )

@@ -27,6 +27,7 @@ from ringtrain.contract.messages import (
     JobReported,
     Leave,
     Message,
+    Ready,
     Refused,
     Report,
     Restarted,
@@ -39,6 +40,8 @@ from ringtrain.contract.phases import Phase
 from ringtrain.contract.report import JobReport, TerminationMessage
 
 _UNSENT_REPORTS = 20
+_EVERY_ROUND = (Phase.TRAINING, Phase.CHECKPOINTING)
+"""Phases that are not worth a line of the log."""
 _RESTARTS_TOLD = 5
 """To a new coordinator."""
 _logger = logging.getLogger(__name__)
@@ -48,8 +51,8 @@ class Replica:
     """What the agent knows.
 
     `send` passes a message to the coordinator (False: there is none). `start` is to start the process of a rank, its
-    first one or another (True), for a generation, and to call `watch` then. `end` is called when the replica has to
-    end.
+    first one or another (True), for a generation, and to call `watch` then. `check` does the same after a check of the
+    machine, of which it calls `watch_check`. `end` is called when the replica has to end.
     """
 
     def __init__(
@@ -57,6 +60,7 @@ class Replica:
         environment: ReplicaEnvironment,
         send: Callable[[Message], bool],
         start: Callable[[int, Generation, bool], None],
+        check: Callable[[int, Generation], None],
         end: Callable[[TerminationMessage], None],
     ) -> None:
         self.environment = environment
@@ -66,8 +70,11 @@ class Replica:
         self.stopping = False
         """Whether the ranks were asked to end."""
         self.generations_entered = 0
+        self._all_here = False
+        """Whether all replicas are connected, as far as this one knows."""
         self._send = send
         self._start = start
+        self._check = check
         self._end = end
         self._known: Generation | None = None
         """The highest generation."""
@@ -87,6 +94,10 @@ class Replica:
     def verdict(self) -> Verdict:
         return liveness.verdict(self.records, self.environment.timeouts, time.monotonic())
 
+    def is_fit(self, rank: int) -> bool:
+        """Whether the pre-flight check was passed in this pod."""
+        return self._records[rank].fitness is not None
+
     def start_built_in(self) -> None:
         """Starts the ranks of the built-in trainer at once; commands wait for the coordinator's word."""
         if not self.environment.command:
@@ -98,6 +109,26 @@ class Replica:
         self.begun(process)
         exit_code = await process.run(self.heard)
         self.ended(process.rank, exit_code)
+
+    async def watch_check(self, process: RankProcess) -> bool:
+        """Serves the process that checks the machine before a command, as a rank without a session, until it has ended;
+        whether the command may follow."""
+        rank = process.rank
+        self.begun(process)
+        exit_code = await process.run(self.heard_of_check)
+        record = self._records[rank]
+        if exit_code == 0 and not record.is_leaving and not self.stopping:
+            self._records[rank] = record.passed()
+            return True
+        # Even if it was passed: no command follows.
+        self.ended(rank, exit_code or ExitCode.PREEMPTED)
+        return False
+
+    def heard_of_check(self, message: Up) -> None:
+        """Nothing but what the user should know is the coordinator's business."""
+        self._records[message.rank] = self._records[message.rank].checking(message, time.monotonic())
+        if isinstance(message, Report):
+            self._send(message)
 
     def begun(self, process: RankProcess) -> None:
         """A rank's process was started."""
@@ -112,7 +143,10 @@ class Replica:
         if self._records[message.rank].is_leaving:
             return
         now = time.monotonic()
-        self._records[message.rank] = self._records[message.rank].sent(message, now)
+        before = self._records[message.rank]
+        record = self._records[message.rank] = before.sent(message, now)
+        if record.phase is not before.phase and record.phase not in _EVERY_ROUND:
+            _logger.info("rank %d: %s", message.rank, record.phase)
         beats = self._beats[message.rank]
         if isinstance(message, Beat):
             if not beats.passes(message, now):
@@ -152,6 +186,8 @@ class Replica:
             case JobReported():
                 self.report = message.report
                 self._records = {rank: record.told(message) for rank, record in self._records.items()}
+                self._all_here = not message.report.absent_replicas
+                self._end_those_that_wait_in_vain()
                 return
             case Refused():
                 self._end(termination.of_code(ExitCode.STALE, f"refused by the coordinator: {message.reason}"))
@@ -178,6 +214,8 @@ class Replica:
         for rank, record in self._records.items():
             if record.generation is not None and not self.finished:
                 self._tell(rank, Leave(generation=record.generation, reason=f"the coordinator is lost: {reason}"))
+        self._all_here = False
+        self._end_those_that_wait_in_vain()
 
     def stop(self, reason: str, seconds: float) -> None:
         """Asks every rank to end, and to save within so many seconds. Those that cannot hear it (yet), or have nothing
@@ -191,7 +229,17 @@ class Replica:
                 # Peers without sessions fail with it: they must not take their failures for the cause.
                 self._send(Broken(rank=rank, generation=record.generation, reason=reason))
             self._processes[rank].child.terminate()
+        self._end_those_that_wait_in_vain()
         self._end_if_all_ended()
+
+    def _end_those_that_wait_in_vain(self) -> None:
+        """Of ranks that are to stop, those that wait for a generation in which to save what lies in memory, once
+        somebody is lost: what takes its place takes too long."""
+        if not self.stopping or (self._all_here and all(record.running for record in self.records)):
+            return
+        for rank, record in self._records.items():
+            if record.running and isinstance(record.standing, Ready):
+                self._processes[rank].child.terminate()
 
     def kill(self) -> None:
         """Ends every rank at once."""
@@ -204,7 +252,11 @@ class Replica:
         for rank, record in self._records.items():
             if record.waits_for_start and not self.stopping:
                 self._records[rank] = record.told(message)
-                self._start(rank, Generation.parse(message.generation), False)
+                generation = Generation.parse(message.generation)
+                if message.everybody and self.environment.preflight is not None:
+                    self._check(rank, generation)
+                else:
+                    self._start(rank, generation, False)
 
     def _know_of(self, generation: str) -> None:
         parsed = Generation.parse(generation)
@@ -237,19 +289,30 @@ class Replica:
                 _logger.warning("rank %d ended with exit code %d after the job was done", rank, exit_code)
         elif not self.stopping and not (self.finished and exit_code == 0):
             message = self._why_ended(record)
-            if record.failing is None:
-                self._send(Failing(rank=rank, exit_code=message.exit_code, message=message.message))
+            # The coordinator has heard the last words of a session, and none of a check's.
+            if record.failing is None or not record.judged:
+                failing = Failing(rank=rank, exit_code=message.exit_code, message=message.message)
+                self._send(record.failing or failing)
             # Without a session it may have failed because a peer did: the coordinator knows who was first.
             if record.judged:
                 self._end(message)
+        self._end_those_that_wait_in_vain()
         self._end_if_all_ended()
 
+    def look(self, is_stopped: Callable[[int], bool]) -> None:
+        """To be called once a second; `is_stopped` says of a process whether a signal has stopped it."""
+        now = time.monotonic()
+        for rank, record in self._records.items():
+            if record.running and record.pid is not None:
+                self._records[rank] = record.seen(is_stopped(record.pid), now)
+
     def silence(self) -> Verdict:
-        """About the rank that is to be restarted in place because it sends no heartbeats."""
+        """About the rank that is to be killed because it hangs: to be restarted in place, or as unfit."""
         judged = liveness.silence(self.records, self.environment.timeouts, time.monotonic())
         record = judged.hung
-        restarts = record is not None and not self.stopping and record.in_place.may_follow(ExitCode.HANG)
-        return judged if restarts else Verdict()
+        if record is None or self.stopping:
+            return Verdict()
+        return judged if record.phase is Phase.CHECKING or record.in_place.may_follow(ExitCode.HANG) else Verdict()
 
     def kill_hung(self, rank: int, why: str) -> None:
         """`why` says what it was found to do."""
@@ -259,7 +322,7 @@ class Replica:
     def _may_restart(self, record: RankRecord) -> bool:
         if not record.judged or self.stopping or self.finished or record.is_leaving:
             return False
-        return record.in_place.may_follow(record.exit_code or 0)
+        return record.in_place.may_follow(self._why_ended(record).exit_code if record.failed else 0)
 
     def _restart(self, record: RankRecord) -> None:
         """In place: its pod, its memory and its peers stay."""

@@ -13,7 +13,13 @@ from ringtrain.processes import Child, Children
 
 _COMMAND = (sys.executable, "-m", "ringtrain.runtime.standby")
 _RESTART_DELAY = 1.0
+_ATTEMPTS = 5
+"""To get a rank. A standby is lost now and then; one that is lost every time never comes to be."""
 _logger = logging.getLogger(__name__)
+
+
+class StandbyLost(Exception):
+    """It ended as often as it was started."""
 
 
 class Standby:
@@ -25,14 +31,22 @@ class Standby:
         self._process: Child | None = None
         self._socket: socket.socket | None = None
 
-    async def fork(self, environment: Mapping[str, str], descriptors: Mapping[str, Sequence[int]]) -> Child:
-        """A new rank, once the standby is ready. It inherits the descriptors, which the variables name."""
+    async def fork(
+        self, environment: Mapping[str, str], descriptors: Mapping[str, Sequence[int]], output: int | None
+    ) -> Child:
+        """A new rank, once the standby is ready. It inherits the descriptors, which the variables name. It prints to
+        the descriptor `output`; without one, where the agent does. Raises StandbyLost."""
         numbers = [number for group in descriptors.values() for number in group]
         places = itertools.count()
         named = {variable: tuple(next(places) for _ in group) for variable, group in descriptors.items()}
-        order = Order(agent=os.getpid(), environment=dict(environment), descriptors=named).to_json().encode()
+        printed = None
+        if output is not None:
+            printed = next(places)
+            numbers.append(output)
+        asked = Order(agent=os.getpid(), environment=dict(environment), descriptors=named, output=printed)
+        order = asked.to_json().encode()
         async with self._lock:
-            while True:
+            for _ in range(_ATTEMPTS):
                 connection = self._connected()
                 try:
                     return await self._ask(connection, order, numbers)
@@ -40,6 +54,14 @@ class Standby:
                     _logger.warning("the standby process is lost (%s): starting another", error)
                     self.close()
                     await asyncio.sleep(_RESTART_DELAY)
+        raise StandbyLost(
+            f"the process that ranks are forked from ended {_ATTEMPTS} times before one was: the replica's log says why"
+        )
+
+    def look(self) -> None:
+        """To be called once a second: a standby that a signal has stopped is killed."""
+        if self._process is not None and self._process.kill_if_stopped():
+            _logger.warning("the standby process was stopped by a signal and is killed")
 
     def close(self) -> None:
         """Ends the standby, not its forks."""

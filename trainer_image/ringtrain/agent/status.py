@@ -28,6 +28,6 @@ def status(
 def unready_reason(records: Sequence[RankRecord]) -> str:
     """Why the replica does not train; empty when it does. A command without a session trains while it runs."""
     for record in records:
-        if record.phase is Phase.WAITING or (record.judged and record.phase is Phase.STARTING):
+        if record.phase in (Phase.WAITING, Phase.CHECKING) or (record.judged and record.phase is Phase.STARTING):
             return f"rank {record.rank} is {record.phase}"
     return ""

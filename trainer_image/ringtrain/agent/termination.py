@@ -8,6 +8,7 @@ from pathlib import Path
 from ringtrain.agent.liveness import Verdict
 from ringtrain.agent.record import RankRecord
 from ringtrain.contract.exit_codes import ExitCode, reason
+from ringtrain.contract.phases import Phase
 from ringtrain.contract.report import JobReport, RankFailure, TerminationMessage
 
 MAXIMUM_BYTES = 4096
@@ -31,7 +32,7 @@ def of_rank(record: RankRecord, out_of_memory: bool) -> TerminationMessage:
     code = record.exit_code or 0
     name = f"rank {record.rank}"
     if record.hang:
-        return of_code(ExitCode.HANG, f"{name} {record.hang}", record)
+        return of_code(_of_silence(record), f"{name} {record.hang}", record)
     if code == 128 + signal.SIGKILL and out_of_memory:
         return of_code(
             ExitCode.OUT_OF_MEMORY, f"{name} was killed by the kernel: the container's memory limit is too low", record
@@ -69,7 +70,13 @@ def _in_few_words(failures: Sequence[RankFailure]) -> tuple[RankFailure, ...]:
 
 
 def of_hang(verdict: Verdict) -> TerminationMessage:
-    return of_code(ExitCode.HANG, f"stopped by the liveness probe: {verdict.reason}", verdict.hung)
+    code = _of_silence(verdict.hung) if verdict.hung is not None else ExitCode.HANG
+    return of_code(code, f"stopped by the liveness probe: {verdict.reason}", verdict.hung)
+
+
+def _of_silence(record: RankRecord) -> ExitCode:
+    """A machine on which the pre-flight check hangs has failed it."""
+    return ExitCode.UNFIT if record.phase is Phase.CHECKING else ExitCode.HANG
 
 
 def fit(message: TerminationMessage) -> bytes:

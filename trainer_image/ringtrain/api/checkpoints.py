@@ -69,10 +69,10 @@ class ObjectCheckpoints:
         say(self._group.rank, f"generation {self._generation}: {self._group.size} ranks start from {source}")
         agree(self._group, self.round, tree_digest(self._replicated()))
         local = restored.state.local if restored is not None else None
-        if restored is not None and self._all_have(local):
+        if restored is not None and self._all_fit(local) and local is not None:
             self._load_local(local)
         elif restored is not None:
-            say(self._group.rank, "other ranks than before: random generators and error feedback start anew")
+            say(self._group.rank, "random generators and error feedback start anew: of other ranks, or lost")
         if self._checkpoints is not None:
             self._saver = self._checkpoints.saver(restored)
 
@@ -107,10 +107,16 @@ class ObjectCheckpoints:
         return self._saved.wanted(path.removeprefix(_OBJECTS))
 
     def _state(self) -> State:
-        return State(replicated=self._replicated(), local=self._local())
+        local = self._local()
+        # Buffers of a rank's own cannot begin anew.
+        return State(replicated=self._replicated(), local=local, dispensable=not local["buffers"])
 
     def _replicated(self) -> Tree:
-        return {"round": self.round, "loss": self.loss, "objects": self._saved.tree()}
+        try:
+            objects = self._saved.tree()
+        except Misfit as error:
+            raise BadConfiguration(f"context.checkpoint(): {error}") from error
+        return {"round": self.round, "loss": self.loss, "objects": objects}
 
     def _local(self) -> dict[str, Any]:
         return {
@@ -140,9 +146,9 @@ class ObjectCheckpoints:
             ) from error
         self.round, self.loss = replicated["round"], replicated["loss"]
 
-    def _all_have(self, local: Tree | None) -> bool:
-        """Whether every rank has its own state back; not when the model was cut elsewhere."""
-        return self._group.every(local is not None and _shapes(local["buffers"]) == _shapes(self._saved.buffers()))
+    def _all_fit(self, local: Tree | None) -> bool:
+        """Whether every rank can take its own state back, if it has any; not when the model was cut elsewhere."""
+        return self._group.every(local is None or _shapes(local["buffers"]) == _shapes(self._saved.buffers()))
 
     @torch.no_grad()
     def _load_local(self, local: Tree) -> None:

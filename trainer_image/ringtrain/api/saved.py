@@ -58,7 +58,7 @@ class Saved:
         }
 
     def tree(self) -> Tree:
-        """By the objects' names; its tensors are the living ones."""
+        """By the objects' names; its tensors are the living ones. Raises Misfit when an optimizer has got others."""
         return {name: self._state(name, value) for name, value in self._objects.items()}
 
     def wanted(self, path: str) -> bool:
@@ -115,7 +115,13 @@ class Saved:
 
     def _state(self, name: str, value: Stateful) -> Tree:
         if name in self._groups:
-            return by_name(value.state_dict(), self._groups[name])
+            state, names = value.state_dict(), self._groups[name]
+            if [len(group["params"]) for group in state["param_groups"]] != list(map(len, names)):
+                raise Misfit(
+                    f"{name} has other parameter groups than when it was given: give it all of them before, those that "
+                    "train later at learning rate 0"
+                )
+            return by_name(state, names)
         return value.state_dict()
 
     def _load(self, name: str, value: Stateful, saved: Any) -> None:

@@ -21,6 +21,8 @@ from ringtrain.comm.reducer import Reducer
 from ringtrain.comm.replicate import replicate
 from ringtrain.contract.phases import Phase
 from ringtrain.contract.report import Progress
+from ringtrain.loggers.build import add
+from ringtrain.loggers.loggers import Logger, Loggers
 from ringtrain.parallel.compiler import require_compiler
 from ringtrain.runtime.errors import BadConfiguration
 from ringtrain.runtime.output import say
@@ -40,6 +42,8 @@ class Training:
         self._group = context.group
         self._meter = Meter()
         self._reporter = RoundReporter(context.group, self._meter)
+        self.loggers = Loggers(context.session.report)
+        """Of rank 0; others have none."""
         self._model: MeanGradients | Pipeline | None = None
         self._loaders: list[Loader] = []
         self._scales: list[tuple[torch.amp.GradScaler, float]] = []
@@ -170,6 +174,14 @@ class Training:
             yield self._round + 1
             self._end(total)
 
+    def log_to(self, logger: Logger | str) -> None:
+        if self._context.rank != 0:
+            return
+        if isinstance(logger, str):
+            add(self.loggers, logger, self._context.environment.checkpoint)
+        else:
+            self.loggers.add(getattr(logger, "__name__", type(logger).__name__), logger)
+
     def report(self, reports: Reports) -> None:
         self._reporter.reports = self._reporter.reports.then(reports)
 
@@ -184,7 +196,8 @@ class Training:
             say(self._group.rank, f"final digest {self._checkpoints.model_digest()}")
 
     def close(self) -> None:
-        """Lets go of the generation; never waits."""
+        """Lets go of the generation; waits for no peer."""
+        self.loggers.close()
         for loader in self._loaders:
             loader.close()
         if self._model is not None:
@@ -197,8 +210,8 @@ class Training:
 
     def _begin(self, round: int) -> None:
         # A hang from here on is one of the round, not of the checkpoint before it.
-        self._context.round_started(round)
         self._meter.begin_round()
+        self._context.round_started(round)
         if self._model is not None:
             self._model.begin_round(round)
         self._open = True
@@ -220,6 +233,7 @@ class Training:
         if checkpoints is not None:
             progress = progress.model_copy(update={"checkpoints": checkpoints.totals})
         self._context.beat(Phase.TRAINING, progress)
+        self.loggers.log(progress)
         if checkpoints is not None:
             checkpoints.end_round(round, self._reporter.loss, votes)
 

@@ -33,13 +33,21 @@ class Checkpoints:
     def newest(self, wanted: Wanted) -> Restored | None:
         """The job's own newest checkpoint, in memory or on the volume; see `Reader.load`.
 
-        Raises BadConfiguration when all are damaged, and when none could ever be kept.
+        Raises BadConfiguration when all are damaged, and when there is none and none could ever be kept.
         """
         root = Path(self._settings.directory)
         unusable = why_unusable(root)
-        if unusable:
+        reader = Reader(root, self._session, self._group, exact=self._settings.recovery == "Exact")
+        try:
+            restored = reader.load(self._tiers, wanted)
+        except OSError as error:
+            if unusable:
+                raise BadConfiguration(unusable) from error
+            raise
+        # A volume that has turned read-only costs checkpoints, not what was trained.
+        if restored is None and unusable:
             raise BadConfiguration(unusable)
-        return Reader(root, self._session, self._group).load(self._tiers.memory, wanted)
+        return restored
 
     def load_warm_start(self, wanted: Wanted) -> Restored:
         """The newest checkpoint of the job that this one begins with. Raises BadConfiguration when there is none."""

@@ -1,10 +1,13 @@
 """`ringtrain checkpoints`: the operator's command line adds it, by its entry point."""
 
+import json
 import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from datetime import UTC, datetime
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -13,7 +16,17 @@ from rich.console import Console
 
 from ringtrain.checkpoint import volume
 from ringtrain.checkpoint.contents import Group, contents
-from ringtrain.checkpoint.listing import Damaged, Unusable, committed, directory_size, listed, named, readable, verify
+from ringtrain.checkpoint.listing import (
+    Damaged,
+    Unusable,
+    Verdict,
+    committed,
+    directory_size,
+    listed,
+    named,
+    readable,
+    verify,
+)
 from ringtrain.checkpoint.manifest import DamagedManifest, Manifest
 from ringtrain.checkpoint.tables import age_text, aligned, size_text
 from ringtrain.contract.mesh import Mesh
@@ -30,7 +43,16 @@ DirectoryArgument = Annotated[
 NameArgument = Annotated[
     str | None, typer.Argument(metavar="NAME", help="Such as round-00000060.gen-1.0.", show_default=False)
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+class Format(StrEnum):
+    """As of `ringtrain status`, whose options the trainer cannot import."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+OutputOption = Annotated[Format, typer.Option("--output", "-o", help="What is printed.")]
 
 
 class Shown(ContractModel):
@@ -44,7 +66,7 @@ class Shown(ContractModel):
 
 
 @app.command()
-def ls(directory: DirectoryArgument, json: JsonOption = False) -> None:
+def ls(directory: DirectoryArgument, output: OutputOption = Format.TABLE) -> None:
     """List checkpoints, newest first, and what other saves have left.
 
     A checkpoint is called valid when its manifest is whole and all files have the right sizes; `verify` reads them.
@@ -52,7 +74,7 @@ def ls(directory: DirectoryArgument, json: JsonOption = False) -> None:
     """
     with _told():
         listing = listed(directory)
-    if json:
+    if output is Format.JSON:
         typer.echo(listing.model_dump_json(by_alias=True, indent=2))
         return
     now = datetime.now(UTC)
@@ -77,7 +99,9 @@ def ls(directory: DirectoryArgument, json: JsonOption = False) -> None:
 
 
 @app.command(name="verify")
-def verify_command(directory: DirectoryArgument, name: NameArgument = None) -> None:
+def verify_command(
+    directory: DirectoryArgument, name: NameArgument = None, output: OutputOption = Format.TABLE
+) -> None:
     """Read all files of a checkpoint, or of all checkpoints, and compare them with their manifest.
 
     Exit status: 0 all are valid, 1 one is damaged, 2 there is none of that name, or none at all.
@@ -86,23 +110,23 @@ def verify_command(directory: DirectoryArgument, name: NameArgument = None) -> N
         chosen = [named(directory, name)] if name is not None else committed(directory)
         if not chosen:
             raise Unusable(f"{directory} holds no committed checkpoint")
-    damaged = False
+    verdicts = []
     for candidate in chosen:
         verdict = verify(directory, candidate.name)
-        if not verdict.problems:
-            _print(f"{verdict.name}: valid, {_counted(verdict.files, 'file')}, {size_text(verdict.size)}")
-        elif candidate.path.exists():
-            damaged = True
-            for problem in verdict.problems:
-                _print(f"{verdict.name}: {problem}", "red")
-        else:
-            _print(f"{verdict.name}: deleted while it was read", "dim")
-    if damaged:
+        if verdict.problems and not candidate.path.exists():
+            typer.echo(f"{verdict.name}: deleted while it was read", err=True)
+            continue
+        verdicts.append(verdict)
+        if output is Format.TABLE:
+            _tell(verdict)
+    if output is Format.JSON:
+        typer.echo(json.dumps([asdict(verdict) for verdict in verdicts], indent=2))
+    if any(verdict.problems for verdict in verdicts):
         raise typer.Exit(_DAMAGED)
 
 
 @app.command()
-def show(directory: DirectoryArgument, name: NameArgument = None, json: JsonOption = False) -> None:
+def show(directory: DirectoryArgument, name: NameArgument = None, output: OutputOption = Format.TABLE) -> None:
     """Say what a checkpoint holds: one, or the newest valid one.
 
     Exit status: 0, 1 it is damaged, 2 there is none of that name.
@@ -116,7 +140,7 @@ def show(directory: DirectoryArgument, name: NameArgument = None, json: JsonOpti
             size=directory_size(found.path),
             state=contents(found.path, manifest),
         )
-    if json:
+    if output is Format.JSON:
         typer.echo(shown.model_dump_json(by_alias=True, indent=2))
     else:
         _show(shown)
@@ -185,11 +209,20 @@ def export(
         try:
             from ringtrain.checkpoint.export import read_model, write
         except ModuleNotFoundError as error:
-            raise Unusable(f"export needs the package {error.name}: pip install 'ringtrain[trainer]'") from error
+            raise Unusable(
+                f"export needs the package {error.name}: pip install '.[trainer]' in Ringtrain's checkout"
+            ) from error
         model = read_model(found.path, manifest, chosen)
         write(model, out)
     values = sum(tensor.numel() for tensor in model.values())
     _print(f"{out}: {_counted(len(model), 'tensor')}, {values:,} values, of {found.name}")
+
+
+def _tell(verdict: Verdict) -> None:
+    if not verdict.problems:
+        _print(f"{verdict.name}: valid, {_counted(verdict.files, 'file')}, {size_text(verdict.size)}")
+    for problem in verdict.problems:
+        _print(f"{verdict.name}: {problem}", "red")
 
 
 def _counts(directory: Path, found: volume.Candidate) -> bool:

@@ -1,13 +1,12 @@
 """What state a checkpoint holds, without reading its tensors."""
 
-import json
 import math
 from pathlib import Path
 
 from ringtrain.checkpoint.integrity import why_damaged
 from ringtrain.checkpoint.listing import Damaged
 from ringtrain.checkpoint.manifest import Manifest, ManifestFile
-from ringtrain.checkpoint.part import PREFIX, Chunk, Part
+from ringtrain.checkpoint.part import PREFIX, Chunk, Part, read_part
 from ringtrain.contract.model import ContractModel
 
 _OBJECTS = "objects"
@@ -49,11 +48,8 @@ def _part(directory: Path, file: ManifestFile) -> Part:
     if problem:
         raise Damaged(f"{directory.name}: {problem}")
     try:
-        # A safetensors file: the length of a JSON header, and the header.
-        data = (directory / file.path).read_bytes()
-        header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
-        return Part.model_validate_json(header["__metadata__"]["text"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        return read_part(directory / file.path)
+    except (OSError, ValueError) as error:
         raise Damaged(f"{directory.name}: file {file.path} tells of no tensors: {error}") from error
 
 

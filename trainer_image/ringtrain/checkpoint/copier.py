@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from ringtrain.checkpoint.manifest import seal, unseal
-from ringtrain.checkpoint.memory import Memory, Slot, free_slot
+from ringtrain.checkpoint.memory import Memory, Slot, make_room
 from ringtrain.comm.errors import Abandoned, PeerLost
 from ringtrain.comm.group import Group
 from ringtrain.contract.environment import Replicate
@@ -99,10 +99,8 @@ class Copier:
             return
         self._transport.from_previous(text).wait()
         manifest = unseal(_bytes(text))
-        slot = free_slot(self._memory.copies)
-        assert slot is not None  # Nobody reads them while a generation lasts.
-        slot.clear()
-        for room in slot.resize(file.size for file in manifest.files):
+        slot, rooms = make_room(self._memory.copies, [file.size for file in manifest.files])
+        for room in rooms:
             for chunk in _chunks(room):
                 # Not into the slot: when the generation is left, what still runs may write it when nobody expects it.
                 arriving = torch.empty_like(chunk)

@@ -8,7 +8,8 @@ import torch
 from ringtrain.checkpoint.part import Chunk, Part, row_count
 from ringtrain.checkpoint.partition import partition
 from ringtrain.checkpoint.shard import DTYPES
-from ringtrain.checkpoint.tree import Piece, merge, rows
+from ringtrain.checkpoint.structure import merge
+from ringtrain.checkpoint.tree import Piece, rows
 
 _NAMED = {str(dtype): dtype for dtype in DTYPES}
 

@@ -16,8 +16,12 @@ from torch import Tensor
 
 from ringtrain.checkpoint.manifest import DamagedManifest, Manifest, seal, unseal
 from ringtrain.checkpoint.names import CheckpointName
+from ringtrain.checkpoint.room import available_bytes
 from ringtrain.contract import memory
 from ringtrain.contract.generation import Generation
+
+_BLOCK = 512
+"""Bytes: what stat counts in, of any file system."""
 
 
 class MemoryFile:
@@ -39,10 +43,10 @@ class MemoryFile:
         Raises MemoryError when there is not so much memory.
         """
         if self._mapped is None or len(self._mapped) < size:
-            self._mapped = None
             # Here a want of memory is an error; while it is written it would be the kernel's to kill for it.
-            if size > available_bytes():
-                raise MemoryError(f"the machine has no {size} bytes of memory left for a snapshot")
+            if self.lacks(size) > available_bytes():
+                raise MemoryError(f"there are no {size} bytes of memory left for a snapshot")
+            self._mapped = None
             # Room for a text that grows: mapping anew would touch all pages anew.
             room = -(-size // mmap.PAGESIZE) * mmap.PAGESIZE + mmap.PAGESIZE
             os.ftruncate(self._descriptor, room)
@@ -50,6 +54,10 @@ class MemoryFile:
         os.ftruncate(self._descriptor, size)
         self._size = size
         return self._mapped[:size]
+
+    def lacks(self, size: int) -> int:
+        """Bytes of memory that it takes more than now to have `size`."""
+        return max(0, size - os.fstat(self._descriptor).st_blocks * _BLOCK)
 
     @property
     def content(self) -> Tensor:
@@ -80,6 +88,10 @@ class Slot:
     def resize(self, sizes: Iterable[int]) -> list[Tensor]:
         """Files of so many bytes, uint8, to be written. Raises MemoryError."""
         return [file.resize(size) for size, file in zip(sizes, self.files, strict=False)]
+
+    def lacks(self, sizes: Sequence[int]) -> int:
+        """Bytes of memory that it takes more than now for files of these sizes."""
+        return sum(file.lacks(size) for size, file in zip(sizes, self.files, strict=False))
 
     def clear(self) -> None:
         """What is here is no snapshot any more."""
@@ -115,6 +127,8 @@ class Memory:
         self.copies = slots[memory.SNAPSHOTS :]
         self.scratch = MemoryFile(os.memfd_create("ringtrain-scratch"))
         """For files that come from other ranks."""
+        self.made = MemoryFile(os.memfd_create("ringtrain-made"))
+        """For files that are made anew."""
 
     @classmethod
     def from_environment(cls) -> Self:
@@ -141,19 +155,23 @@ class Memory:
         return [(manifest, slot) for manifest, slot in pairs if manifest is not None]
 
 
-def available_bytes() -> int:
-    """Memory of the machine that can be had without taking it from anybody."""
-    for line in Path("/proc/meminfo").read_text().splitlines():
-        name, _, value = line.partition(":")
-        if name == "MemAvailable":
-            return int(value.split()[0]) << 10
-    raise RuntimeError("/proc/meminfo has no MemAvailable")
+def free_slots(slots: Iterable[Slot]) -> list[Slot]:
+    """Those that nobody reads, in the order in which to write them: empty ones first, then the oldest snapshot."""
+    return sorted((slot for slot in slots if not slot.in_use), key=lambda slot: _age(slot.manifest))
 
 
-def free_slot(slots: Iterable[Slot]) -> Slot | None:
-    """The one to write next: nobody reads it, and it is empty, or holds the oldest snapshot; None when all are read."""
-    free = [(_age(slot.manifest), index, slot) for index, slot in enumerate(slots) if not slot.in_use]
-    return min(free)[2] if free else None
+def make_room(slots: Iterable[Slot], sizes: Sequence[int]) -> tuple[Slot, list[Tensor]]:
+    """One of these slots, cleared, with files of so many bytes, uint8, to be written: the first that is free, and has
+    or gets the memory. So where there is too little for all slots, one takes all snapshots. Raises MemoryError."""
+    free = free_slots(slots)
+    if not free:
+        raise MemoryError("its memory has no room: a former checkpoint is still being written")
+    available = available_bytes()
+    for slot in free:
+        if slot.lacks(sizes) <= available:
+            slot.clear()
+            return slot, slot.resize(sizes)
+    raise MemoryError(f"there are no {sum(sizes)} bytes of memory left for a snapshot")
 
 
 def name_of(manifest: Manifest) -> CheckpointName:

@@ -7,13 +7,25 @@ from pathlib import Path
 
 import torch
 
+from ringtrain.checkpoint.living import Living
 from ringtrain.checkpoint.manifest import Manifest, ManifestFile
 from ringtrain.checkpoint.memory import Memory, name_of
 from ringtrain.checkpoint.names import CheckpointName
 from ringtrain.checkpoint.source import listed
+from ringtrain.checkpoint.tiers import Tiers
 from ringtrain.comm.group import Group
+from ringtrain.contract.model import ContractModel
 
 _CHUNK = 16 << 20
+
+
+class Held(ContractModel):
+    """Files of a checkpoint that a rank can give."""
+
+    manifest: Manifest
+    """Of these files alone."""
+    living: bool = False
+    """They can be made of its training's state. So all of the twins' are among them, but their local state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,45 +36,79 @@ class Found:
     """All files of all ranks that wrote it."""
     holders: Mapping[str, int]
     """By file: the first rank that holds it now."""
+    lost: frozenset[int] = frozenset()
+    """The ranks that wrote it of whose local state no file is left."""
 
 
-def find(held: Sequence[Sequence[Manifest]]) -> dict[CheckpointName, Found]:
-    """The checkpoints of which nothing is missing, from the manifests of what each rank holds, by rank."""
-    found: dict[CheckpointName, tuple[Manifest, dict[str, tuple[int, ManifestFile]]]] = {}
-    for holder, manifests in enumerate(held):
-        for manifest in manifests:
-            _, files = found.setdefault(name_of(manifest), (manifest, {}))
-            for file in manifest.files:
-                files.setdefault(file.path, (holder, file))
-    return {
-        name: Found(
-            manifest.model_copy(update={"files": tuple(file for _, file in files.values())}),
-            {path: holder for path, (holder, _) in files.items()},
+def held(tiers: Tiers) -> list[Held]:
+    """What this rank has."""
+    found = [Held(manifest=manifest) for manifest, _ in tiers.memory.held()]
+    if tiers.living is not None and tiers.living.intact:
+        found.append(Held(manifest=tiers.living.manifest, living=True))
+    return found
+
+
+def find(held: Sequence[Sequence[Held]]) -> dict[CheckpointName, Found]:
+    """The checkpoints of which nothing is missing, but perhaps local state, from what each rank holds, by rank."""
+    gathered: dict[CheckpointName, _Gathered] = {}
+    # Snapshots first: a file that is there already is had for less than one that must be made.
+    for living in (False, True):
+        for holder, own in enumerate(held):
+            for each in own:
+                if each.living is living:
+                    gathered.setdefault(name_of(each.manifest), _Gathered(each.manifest)).take(holder, each)
+    return {name: one.found() for name, one in gathered.items() if one.whole}
+
+
+class _Gathered:
+    def __init__(self, manifest: Manifest) -> None:
+        self._manifest = manifest
+        self._files: dict[str, tuple[int, ManifestFile]] = {}
+        self._complete: set[int] = set()
+        self._covered: set[int] = set()
+
+    def take(self, holder: int, held: Held) -> None:
+        for file in held.manifest.files:
+            self._files.setdefault(file.path, (holder, file))
+        ranks = {file.rank for file in held.manifest.files}
+        if held.living:
+            self._covered.update(twin for rank in ranks for twin in held.manifest.mesh.twins(rank))
+        else:
+            self._complete |= ranks
+
+    @property
+    def whole(self) -> bool:
+        return self._complete | self._covered == set(range(self._manifest.mesh.size))
+
+    def found(self) -> Found:
+        return Found(
+            self._manifest.model_copy(update={"files": tuple(file for _, file in self._files.values())}),
+            {path: holder for path, (holder, _) in self._files.items()},
+            frozenset(self._covered - self._complete),
         )
-        for name, (manifest, files) in found.items()
-        if {file.rank for _, file in files.values()} == set(range(manifest.mesh.size))
-    }
 
 
 class MemorySource:
     """What is not here comes from the rank that holds it. All ranks read together, each what it wants: three times
     `files`, or twice when the checkpoint is of another mesh, whose ranks' local state nobody wants."""
 
-    def __init__(self, found: Found, group: Group, memory: Memory) -> None:
+    def __init__(self, found: Found, group: Group, tiers: Tiers) -> None:
         self.name = f"{name_of(found.manifest)} in memory"
         self.manifest = found.manifest
+        self.lost = found.lost
         self._holders = found.holders
         self._group = group
-        self._scratch = memory.scratch
-        self._here = _paths(memory, name_of(found.manifest))
+        self._scratch, self._made = tiers.memory.scratch, tiers.memory.made
+        self._here = _paths(tiers.memory, name_of(found.manifest))
+        self._living = _living(tiers, name_of(found.manifest))
         self._left = 3 if found.manifest.mesh == group.mesh else 2
         self._due: deque[ManifestFile] = deque()
 
     def files(self, names: Collection[str]) -> Iterator[tuple[ManifestFile, Path]]:
         found = listed(self.manifest, self.name, names)
-        self._ask({file.path for file in found} - self._here.keys())
+        self._ask({file.path for file in found if not self._is_here(file)})
         for file in found:
-            yield file, self._here.get(file.path) or self._take(file)
+            yield file, self._path(file) if self._is_here(file) else self._take(file)
         self._pass_on()
 
     def finish(self) -> None:
@@ -77,6 +123,17 @@ class MemorySource:
         wanted = set().union(*self._group.all_gather_json(sorted(missing)))
         self._due.extend(file for file in self.manifest.files if file.path in wanted)
 
+    def _is_here(self, file: ManifestFile) -> bool:
+        return file.path in self._here or (self._living is not None and self._living.has(file.path))
+
+    def _path(self, file: ManifestFile) -> Path:
+        """Of one that is here; good until the next step."""
+        if file.path in self._here:
+            return self._here[file.path]
+        assert self._living is not None
+        self._living.write(file.path, self._made)
+        return self._made.path
+
     def _take(self, file: ManifestFile) -> Path:
         while (due := self._due.popleft()) is not file:
             self._transfer(due, None)
@@ -90,7 +147,7 @@ class MemorySource:
     def _transfer(self, file: ManifestFile, target: torch.Tensor | None) -> None:
         """From its holder to all ranks; those without a target drop it."""
         holder = self._holders[file.path]
-        source = self._here[file.path].open("rb") if holder == self._group.rank else None
+        source = self._path(file).open("rb") if holder == self._group.rank else None
         try:
             for start in range(0, file.size, _CHUNK):
                 chunk = torch.empty(min(_CHUNK, file.size - start), dtype=torch.uint8)
@@ -112,3 +169,8 @@ def _paths(memory: Memory, name: CheckpointName) -> dict[str, Path]:
         if name_of(manifest) == name
         for file, place in zip(manifest.files, slot.files, strict=False)
     }
+
+
+def _living(tiers: Tiers, name: CheckpointName) -> Living | None:
+    living = tiers.living
+    return living if living is not None and living.intact and living.name == name else None

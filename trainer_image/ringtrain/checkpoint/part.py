@@ -1,5 +1,9 @@
 """What a group of ranks tells of the replicated state that it holds: the text of its file `part-RANK`."""
 
+import hashlib
+import json
+from pathlib import Path
+
 from ringtrain.contract.model import ContractModel
 
 PREFIX = "part-"
@@ -39,6 +43,11 @@ class Part(ContractModel):
     chunks: dict[str, Chunk]
     """By the tensor's path."""
 
+    @property
+    def layout(self) -> str:
+        """A digest of all but the structure, of which that of the first holder counts."""
+        return hashlib.sha256(self.model_copy(update={"structure": ""}).to_json().encode()).hexdigest()
+
     def of_rank(self, rank: int) -> tuple[str, ...]:
         """The tensors that this rank writes."""
         return tuple(path for path, chunk in self.chunks.items() if chunk.rank == rank)
@@ -47,3 +56,14 @@ class Part(ContractModel):
 def row_count(shape: tuple[int, ...]) -> int:
     """Of a tensor; one without dimensions has one row."""
     return shape[0] if shape else 1
+
+
+def read_part(path: Path) -> Part:
+    """Of the file `part-RANK`, without the library, which needs torch. Raises OSError, or ValueError for others."""
+    data = path.read_bytes()
+    try:
+        # A safetensors file: the length of a JSON header, and the header.
+        header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+        return Part.model_validate_json(header["__metadata__"]["text"])
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"its header lacks {error}") from error

@@ -1,19 +1,19 @@
 """Finding the newest checkpoint that every rank can read, in memory or on the volume."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ringtrain.checkpoint.assembly import Wanted, everything
-from ringtrain.checkpoint.manifest import FILE_NAME, DamagedManifest, Manifest, unseal
-from ringtrain.checkpoint.memory import Memory
-from ringtrain.checkpoint.memory_source import Found, MemorySource, find
+from ringtrain.checkpoint.manifest import FILE_NAME, DamagedManifest, unseal
+from ringtrain.checkpoint.memory_source import Found, Held, MemorySource, find, held
 from ringtrain.checkpoint.names import CheckpointName
 from ringtrain.checkpoint.shard import DamagedFile
 from ringtrain.checkpoint.source import VolumeSource
 from ringtrain.checkpoint.state import State, read_files
+from ringtrain.checkpoint.tiers import Tiers
 from ringtrain.checkpoint.volume import candidates
 from ringtrain.comm.group import Group
+from ringtrain.contract.generation import Generation
 from ringtrain.contract.phases import Phase
 from ringtrain.runtime.errors import BadConfiguration
 from ringtrain.runtime.session import Session
@@ -42,69 +42,78 @@ class _Candidate:
 class Reader:
     """Reads checkpoints together with all ranks of a generation."""
 
-    def __init__(self, root: Path, session: Session, group: Group) -> None:
+    def __init__(self, root: Path, session: Session, group: Group, *, exact: bool = False) -> None:
+        """`exact`: a checkpoint of which a rank's local state is lost does not count."""
+        self._exact = exact
         self._root = root
         self._session = session
         self._group = group
 
-    def load(self, memory: Memory | None, wanted: Wanted = everything) -> Restored | None:
-        """The newest checkpoint that is whole for every rank; None when there is none. Without `memory`, only those on
+    def load(self, tiers: Tiers | None, wanted: Wanted = everything) -> Restored | None:
+        """The newest checkpoint that is whole for every rank; None when there is none. Without `tiers`, only those on
         the volume count.
 
         `wanted` says what this rank needs of the replicated state's tensor at a path, such as "model/head.weight". Some
         rows of it come as a Piece; a tensor that is not needed is not read, and comes as Unread.
 
-        A damaged checkpoint is passed over, and reported. Raises BadConfiguration when all are damaged: starting anew
-        would silently throw away what was trained. Raises OSError when rank 0 cannot list the volume for now.
+        A damaged checkpoint is passed over, and reported, and so is a volume that cannot be listed. Raises
+        BadConfiguration when all are damaged: starting anew would silently throw away what was trained. Raises OSError
+        when rank 0 cannot list the volume for now, and nothing in memory can be gone back to.
         """
+        in_memory = self._in_memory(tiers)
+        listed, unlisted = self._on_volume(needed=not in_memory)
         damaged: list[_Candidate] = []
-        for candidate in self._candidates(memory):
+        for candidate in sorted([*in_memory, *listed], key=_worth, reverse=True):
             state = None
             if not candidate.problem:
-                own, state = self._read(candidate, memory, wanted)
+                own, state = self._read(candidate, tiers, wanted)
                 candidate = _judged(candidate, self._group.all_gather_json(own))
             if state is not None and not candidate.problem:
-                if memory is not None:
-                    memory.forget_newer(candidate.name)
-                self._report(damaged, candidate.name.round)
+                if tiers is not None:
+                    tiers.forget_newer(candidate.name)
+                self._report(damaged, unlisted, candidate)
                 on_volume = candidate.found is None
                 name = str(candidate.name) if on_volume else f"{candidate.name} in memory"
                 return Restored(name, candidate.name.round, state, on_volume)
             damaged.append(candidate)
+        if unlisted:
+            raise OSError(unlisted)
         if damaged:
             raise BadConfiguration(
                 f"all {len(damaged)} checkpoints in {self._root} are damaged (the newest, {damaged[0].name}: "
                 f"{damaged[0].problem}): restore one from a backup, or empty the directory to train from round 0. If "
                 "files are missing, check that all replicas mount the same volume"
             )
-        if memory is not None:
-            memory.forget_newer(None)
+        if tiers is not None:
+            tiers.forget_newer(None)
         return None
 
-    def _candidates(self, memory: Memory | None) -> Iterator[_Candidate]:
-        """Newest first, the same on all ranks; of the same ones, that in memory first."""
-        held = [manifest.to_json() for manifest, _ in memory.held()] if memory is not None else []
-        everywhere = self._group.all_gather_json(held)
-        in_memory = find([[Manifest.model_validate_json(text) for text in texts] for texts in everywhere])
-        found = [_Candidate(name, checkpoint) for name, checkpoint in in_memory.items()]
-        yield from sorted([*found, *self._on_volume()], key=lambda one: (one.name, one.found is not None), reverse=True)
+    def _in_memory(self, tiers: Tiers | None) -> list[_Candidate]:
+        """The same on all ranks."""
+        own = [each.to_json() for each in held(tiers)] if tiers is not None else []
+        everywhere = self._group.all_gather_json(own)
+        found = find([[Held.model_validate_json(text) for text in texts] for texts in everywhere])
+        return [_Candidate(name, one) for name, one in found.items() if not (one.lost and self._exact)]
 
-    def _on_volume(self) -> list[_Candidate]:
-        """As rank 0 sees them, so that all ranks try the same ones."""
-        own = []
+    def _on_volume(self, *, needed: bool) -> tuple[list[_Candidate], str]:
+        """As rank 0 sees them, so that all ranks try the same ones; and why they cannot be listed, if they need not."""
+        own: tuple[list[tuple[str, str]], str] = [], ""
         if self._group.rank == 0:
             try:
-                own = [(str(found.name), found.problem) for found in candidates(self._root)]
+                own = [(str(found.name), found.problem) for found in candidates(self._root)], ""
             except OSError as error:
                 message = f"the checkpoint volume cannot be listed ({error.strerror})"
-                raise OSError(error.errno, message, str(self._root)) from error
-        names = [(CheckpointName.parse(name), problem) for name, problem in self._group.all_gather_json(own)[0]]
-        return [_Candidate(name, problem=problem) for name, problem in names if name is not None]
+                if needed:
+                    raise OSError(error.errno, message, str(self._root)) from error
+                own = [], message
+        listed, unlisted = self._group.all_gather_json(own)[0]
+        names = [(CheckpointName.parse(name), problem) for name, problem in listed]
+        return [_Candidate(name, problem=problem) for name, problem in names if name is not None], unlisted
 
-    def _read(self, candidate: _Candidate, memory: Memory | None, wanted: Wanted) -> tuple[str, State | None]:
+    def _read(self, candidate: _Candidate, tiers: Tiers | None, wanted: Wanted) -> tuple[str, State | None]:
         """(why it cannot be read or "", the state)"""
-        if candidate.found is not None and memory is not None:
-            return self._read_memory(MemorySource(candidate.found, self._group, memory), wanted)
+        if candidate.found is not None and tiers is not None:
+            return self._read_memory(MemorySource(candidate.found, self._group, tiers), wanted)
         directory = self._root / str(candidate.name)
         try:
             source = VolumeSource(directory, unseal((directory / FILE_NAME).read_bytes()))
@@ -122,14 +131,29 @@ class Reader:
         source.finish()
         return problem, None
 
-    def _report(self, damaged: list[_Candidate], used: int) -> None:
+    def _report(self, damaged: list[_Candidate], unlisted: str, used: _Candidate) -> None:
+        if unlisted and self._group.rank == 0:
+            self._session.report("CheckpointDamaged", f"{unlisted}; using round {used.name.round} in memory")
         for candidate in damaged:
             if candidate.seen_by == self._group.rank:
-                message = f"round {candidate.name.round}: {candidate.problem}; using round {used}"
+                message = f"round {candidate.name.round}: {candidate.problem}; using round {used.name.round}"
                 self._session.report("CheckpointDamaged", message)
+        if used.found is not None and used.found.lost and self._group.rank == 0:
+            message = (
+                f"the state of lost ranks ({', '.join(map(str, sorted(used.found.lost)))}) after round "
+                f"{used.name.round} is that of their twins; random generators and error feedback begin anew"
+            )
+            self._session.report("StateFromTwins", message, warning=False)
 
     def _beat(self) -> None:
         self._session.beat(Phase.RESTORING)
+
+
+def _worth(candidate: _Candidate) -> tuple[Generation, int, bool, bool]:
+    """Newer ones are worth more. To have all local state is worth one round: the one that only some ranks finished."""
+    found, name = candidate.found, candidate.name
+    complete = found is None or not found.lost
+    return name.generation, name.round + complete, complete, found is not None
 
 
 def _judged(candidate: _Candidate, problems: list[str]) -> _Candidate:

@@ -4,14 +4,17 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
-import torch
-
 from ringtrain.checkpoint.copier import Copier, copies_are_needed
+from ringtrain.checkpoint.living import Living
 from ringtrain.checkpoint.manifest import Manifest, ManifestFile
-from ringtrain.checkpoint.memory import Slot, free_slot
-from ringtrain.checkpoint.state import State, images
+from ringtrain.checkpoint.memory import Slot, free_slots, make_room
+from ringtrain.checkpoint.part import Part
+from ringtrain.checkpoint.shard import Image
+from ringtrain.checkpoint.staging import Staging
+from ringtrain.checkpoint.state import Replicated, State, local_image
 from ringtrain.checkpoint.tiers import Tiers
 from ringtrain.checkpoint.volume_save import VolumeSave
 from ringtrain.comm.group import Group
@@ -37,10 +40,12 @@ class Votes:
     """A rank's memory has no room, for what is there is still written or copied."""
     copying: bool = False
     """A rank still copies its last snapshot, or takes another's."""
+    uncopied: bool = False
+    """A rank takes no copies any more in this generation."""
 
     def values(self) -> tuple[float, ...]:
         """As numbers, to be summed over all ranks."""
-        return (float(self.stopping), float(self.writing), float(self.full), float(self.copying))
+        return tuple(map(float, (self.stopping, self.writing, self.full, self.copying, self.uncopied)))
 
     @classmethod
     def of_sums(cls, sums: Sequence[float]) -> "Votes":
@@ -84,7 +89,10 @@ class Saver:
         self.saved_round: int | None = None
         """The newest that is on the volume, or was to be."""
         session.saves_before_stop = settings.save_on_preemption
+        self._staging = Staging(tiers.copies, group.device)
         self._copier: Copier | None = None
+        self._uncopied = False
+        """This rank had no memory for another's snapshot."""
         processes = session.environment.procs_per_replica
         if settings.memory_every and copies_are_needed(settings.replicate, group.mesh, processes):
             self._copier = Copier(tiers.memory, group, processes)
@@ -100,8 +108,9 @@ class Saver:
         return Votes(
             stopping=self._session.saves_before_stop and self._session.asked_to_stop,
             writing=self._running is not None or self._tiers.worker.busy,
-            full=free_slot(self._tiers.memory.snapshots) is None,
-            copying=self._copier is not None and self._copier.busy,
+            full=not free_slots(self._tiers.memory.snapshots),
+            copying=self._copier is not None and (self._copier.busy or self._staging.busy),
+            uncopied=self._uncopied,
         )
 
     def end_round(self, round: int, votes: Votes, state: Callable[[], State]) -> None:
@@ -113,6 +122,9 @@ class Saver:
             self.finish(round, state)
             self._session.stop_if_asked()
             return
+        if votes.uncopied:
+            self._stop_copying()
+        copying = votes.copying and not votes.uncopied
         if not votes.writing:
             self._pin(None)
         to_volume = round % self._settings.every == 0
@@ -120,15 +132,23 @@ class Saver:
             self._skip(round)
             to_volume = False
         # Not without its copy: that of some earlier round would be no checkpoint without the snapshots of that round.
-        to_memory = self._in_memory(round) and not votes.full and not votes.copying
+        to_memory = self._in_memory(round) and not votes.full and not copying
         if to_volume or to_memory:
-            self._save(round, state, to_volume=to_volume, copy=not votes.copying)
+            self._save(round, state, to_volume=to_volume, copy=not copying)
+
+    def before_step(self) -> None:
+        """Call it before anything changes what the last state called settled. Raises Interrupted, or Preempted."""
+        if self._staging.busy:
+            started = self._clock()
+            self._staging.wait(lambda: self._session.beat(Phase.CHECKPOINTING))
+            self._count(snapshot_seconds=self._clock() - started)
 
     def finish(self, round: int, state: Callable[[], State]) -> None:
         """All ranks call it after the same round: when it returns, that round is saved on the volume, or was given up
         for a reason that was told. By the checkpointing time-out it waits twice at most. Raises Interrupted, or
         Preempted when there is no more time."""
-        self._wait_until(lambda: self._running is None and free_slot(self._tiers.memory.snapshots) is not None)
+        self._wait_until(lambda: self._running is None and bool(free_slots(self._tiers.memory.snapshots)))
+        self._pin(None)
         if self.saved_round != round:
             self._save(round, state, to_volume=True, copy=False)
             self._wait_until(lambda: self._running is None)
@@ -136,12 +156,20 @@ class Saver:
     def close(self) -> None:
         """The generation is over, or the job done. Never waits for the volume or for a peer."""
         self._session.saves_before_stop = False
+        self._staging.finish()
+        self._tiers.leave()
         self._pin(None)
         if self._running is not None:
             self._running.save.give_up()
             self._running = None
+        self._stop_copying()
+
+    def _stop_copying(self) -> None:
+        """Ends copies that wait for a rank which takes none: they would keep all others from taking snapshots."""
         if self._copier is not None:
+            self._staging.finish()
             self._copier.close()
+            self._copier = None
 
     def _in_memory(self, round: int) -> bool:
         every = self._settings.memory_every
@@ -149,48 +177,60 @@ class Saver:
 
     def _save(self, round: int, state: Callable[[], State], *, to_volume: bool, copy: bool) -> None:
         self._session.beat(Phase.CHECKPOINTING)
-        slot = free_slot(self._tiers.memory.snapshots)
-        problem = "its memory has no room: a former checkpoint is still being written" if slot is None else ""
-        if slot is not None:
-            try:
-                manifest = self._snapshot(slot, round, state())
-            except MemoryError as error:
-                problem = str(error)
+        self.before_step()
         if to_volume:
             self.saved_round = round
-            if problem:
-                self._session.save_failed(self._generation, round, problem)
-            elif slot is not None:
-                self._write(manifest, slot)
-        if copy and self._copier is not None:
-            self._copier.copy(slot if not problem else None)
-
-    def _snapshot(self, slot: Slot, round: int, state: State) -> Manifest:
         started = self._clock()
         rank = self._group.rank
-        found = images(state, rank, self._group.mesh.twins(rank))
-        slot.clear()
-        for image, room in zip(found, slot.resize(image.size for image in found), strict=True):
-            image.copy_to(room)
-        if self._group.device.type == "cuda":
-            torch.cuda.current_stream(self._group.device).synchronize()
-        manifest = Manifest(
+        own = state()
+        replicated = Replicated.of(own, self._group.mesh.twins(rank))
+        found = [*replicated.images(rank), local_image(own, rank)]
+        try:
+            slot, rooms = make_room(self._tiers.memory.snapshots, [image.size for image in found])
+        except MemoryError as error:
+            self._without_snapshot(round, str(error), to_volume=to_volume, copy=copy)
+            return
+        manifest = self._manifest(round, found)
+        self._tiers.living = Living(manifest, replicated) if own.dispensable else None
+        save = self._begin_write(manifest, replicated.part, slot) if to_volume else None
+        self._staging.start(
+            slot, list(zip(found, rooms, strict=True)), manifest, partial(self._staged, slot, save, copy)
+        )
+        self._count(snapshots=1, snapshot_seconds=self._clock() - started)
+
+    def _without_snapshot(self, round: int, problem: str, *, to_volume: bool, copy: bool) -> None:
+        if to_volume:
+            self._session.save_failed(self._generation, round, problem)
+        if copy and self._copier is not None:
+            self._copier.copy(None)
+
+    def _staged(self, slot: Slot, save: VolumeSave | None, copy: bool, problem: str) -> None:
+        """Maybe on another thread."""
+        if save is not None:
+            if problem:
+                self._session.save_failed(self._generation, save.round, problem)
+                save.give_up()
+            self._tiers.worker.submit(save.run)
+        if copy and self._copier is not None:
+            self._copier.copy(None if problem else slot)
+
+    def _manifest(self, round: int, images: Sequence[Image]) -> Manifest:
+        return Manifest(
             job=self._session.environment.job,
             generation=str(self._generation),
             round=round,
             mesh=self._group.mesh,
             created=datetime.now(UTC),
-            files=tuple(ManifestFile(rank=rank, path=image.name, size=image.size, sha256="") for image in found),
+            files=tuple(
+                ManifestFile(rank=self._group.rank, path=image.name, size=image.size, sha256="") for image in images
+            ),
         )
-        slot.finish(manifest)
-        self._count(snapshots=1, snapshot_seconds=self._clock() - started)
-        return manifest
 
-    def _write(self, manifest: Manifest, slot: Slot) -> None:
-        save = VolumeSave(Path(self._settings.directory), self._session, manifest, slot)
+    def _begin_write(self, manifest: Manifest, part: Part, slot: Slot) -> VolumeSave:
+        save = VolumeSave(Path(self._settings.directory), self._session, manifest, part, slot)
         self._running = _Running(save, self._clock())
         self._pin(slot)
-        self._tiers.worker.submit(save.run)
+        return save
 
     def _pin(self, slot: Slot | None) -> None:
         """In place of the one before."""
@@ -204,6 +244,7 @@ class Saver:
         """Takes note of what has ended."""
         if self._copier is not None and self._copier.failure:
             message, self._copier.failure = self._copier.failure, ""
+            self._uncopied = True
             self._session.report("SnapshotCopyFailed", f"snapshots are not copied any more: {message}")
         self._settle_late()
         running = self._running

@@ -31,6 +31,12 @@ DTYPES = {
     torch.bfloat16: "BF16",
     torch.float32: "F32",
     torch.float64: "F64",
+    torch.uint16: "U16",
+    torch.uint32: "U32",
+    torch.uint64: "U64",
+    torch.float8_e4m3fn: "F8_E4M3",
+    torch.float8_e5m2: "F8_E5M2",
+    torch.complex64: "C64",
 }
 """Those that can be saved, by their names in the format."""
 
@@ -42,9 +48,11 @@ class DamagedFile(Exception):
 class Image:
     """A file that is still to be written, as a header and the tensors behind it."""
 
-    def __init__(self, name: str, tensors: Mapping[str, torch.Tensor], text: str) -> None:
+    def __init__(self, name: str, tensors: Mapping[str, torch.Tensor], text: str, *, settled: bool = False) -> None:
         """The tensors are the living ones. Raises TypeError for a tensor's dtype that the format lacks."""
         self.name = name
+        self.settled = settled
+        """The tensors stay as they are until the next optimizer step."""
         # The widest types first, as the library does, so that every tensor lies aligned.
         names = sorted(tensors, key=lambda name: (-tensors[name].element_size(), name))
         self._tensors = [tensors[name] for name in names]
@@ -69,11 +77,24 @@ class Image:
         """Fills `memory`, uint8 of `size` bytes on the CPU, aligned to 8. What is on a GPU may arrive later: then
         synchronize with its current stream."""
         memory[: len(self._header)] = torch.frombuffer(bytearray(self._header), dtype=torch.uint8)
+        for tensor, room in self._rooms(memory):
+            room.view(tensor.dtype).view(tensor.shape).copy_(tensor, non_blocking=True)
+
+    def is_in(self, memory: torch.Tensor) -> bool:
+        """Whether the tensors, on the CPU, still have the values that `copy_to` left there."""
+        return all(torch.equal(_bits(tensor), room) for tensor, room in self._rooms(memory))
+
+    def _rooms(self, memory: torch.Tensor) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        """(tensor, its bytes in `memory`)"""
         offset = len(self._header)
         for tensor in self._tensors:
             end = offset + tensor.numel() * tensor.element_size()
-            memory[offset:end].view(tensor.dtype).view(tensor.shape).copy_(tensor, non_blocking=True)
+            yield tensor, memory[offset:end]
             offset = end
+
+
+def _bits(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.detach().contiguous().reshape(-1).view(torch.uint8)
 
 
 def write(path: Path, content: memoryview, check: Callable[[], None]) -> ShardFile:

@@ -19,6 +19,11 @@ class Source(Protocol):
     @property
     def manifest(self) -> Manifest: ...
 
+    @property
+    def lost(self) -> Collection[int]:
+        """The ranks whose local state is lost; they call `files` all the same, for nothing."""
+        ...
+
     def files(self, names: Collection[str]) -> Iterator[tuple[ManifestFile, Path]]:
         """Those of the given names, in the manifest's order; a path is good until the next step.
 
@@ -38,6 +43,8 @@ def listed(manifest: Manifest, name: str, names: Collection[str]) -> list[Manife
 
 class VolumeSource:
     """A directory of the checkpoint volume."""
+
+    lost: Collection[int] = ()
 
     def __init__(self, directory: Path, manifest: Manifest) -> None:
         self.name = directory.name

@@ -5,10 +5,10 @@ them tells in a file of its own of all that is no tensor, and where the tensors 
 rank it belongs to.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Self, TypeAlias
 
 from torch import Tensor
 
@@ -18,7 +18,7 @@ from ringtrain.checkpoint.layout import divide, join
 from ringtrain.checkpoint.part import PREFIX, Chunk, Part
 from ringtrain.checkpoint.shard import Image
 from ringtrain.checkpoint.source import Source
-from ringtrain.checkpoint.tree import Tree, flatten, rows, unflatten
+from ringtrain.checkpoint.tree import Piece, Tree, flatten, rows, unflatten
 from ringtrain.contract.mesh import Mesh
 
 _REPLICATED, _LOCAL = "replicated-", "local-"
@@ -37,28 +37,53 @@ class State:
     their trees are parts of one tree, that of the whole model: what is read is that whole tree, on every rank."""
     local: Tree | None
     """This rank's own: random generators, residuals, gradients in mid-accumulation. A Piece comes back as its rows.
-    None when it was read on another mesh, where these have no owner."""
+    None when it was read on another mesh, where these have no owner, or when it is lost."""
+    settled: bool = False
+    """The replicated tensors stay as they are until the next optimizer step."""
+    dispensable: bool = False
+    """Training can go on without a rank's local state: what is lost of it begins anew."""
 
 
-def images(state: State, rank: int, holders: Sequence[int]) -> list[Image]:
-    """This rank's files of a checkpoint, at most IMAGES of them.
+@dataclass(frozen=True, slots=True)
+class Replicated:
+    """The replicated state as files: those of all who hold the same part of it."""
 
-    `holders` are the ranks whose replicated state is the same as this one's, itself among them, in an order that is the
-    same for all of them: all ranks of a data-parallel job, the twins of a pipeline's stage.
-    """
-    if rank not in holders:
-        raise ValueError(f"rank {rank} is none of the holders of its own state, {list(holders)}: name all that hold it")
-    tensors, structure = flatten(state.replicated)
-    part = divide(tensors, structure, holders)
-    local, local_structure = flatten(state.local)
-    found = []
-    if rank == holders[0]:
-        found.append(Image(_file_name(PREFIX, rank), {}, part.to_json()))
-    own = {path: rows(tensors[path]) for path in part.of_rank(rank)}
-    if own:
-        found.append(Image(_file_name(_REPLICATED, rank), own, ""))
-    found.append(Image(_file_name(_LOCAL, rank), {path: rows(leaf) for path, leaf in local.items()}, local_structure))
-    return found
+    tensors: Mapping[str, Tensor | Piece]
+    """The living ones, by path."""
+    part: Part
+    settled: bool
+    """They stay as they are until the next optimizer step."""
+
+    @classmethod
+    def of(cls, state: State, holders: Sequence[int]) -> Self:
+        """`holders` are the ranks whose replicated state is the same, in an order that is the same for all of them: all
+        ranks of a data-parallel job, the twins of a pipeline's stage."""
+        tensors, structure = flatten(state.replicated)
+        return cls(tensors, divide(tensors, structure, holders), state.settled)
+
+    def images(self, rank: int) -> list[Image]:
+        """The files of that one of the holders, the same whichever of them makes them.
+
+        Raises ValueError when it is none.
+        """
+        holders = self.part.holders
+        if rank not in holders:
+            raise ValueError(
+                f"rank {rank} is none of the holders of its own state, {list(holders)}: name all that hold it"
+            )
+        found = []
+        if rank == holders[0]:
+            found.append(Image(_file_name(PREFIX, rank), {}, self.part.to_json()))
+        own = {path: rows(self.tensors[path]) for path in self.part.of_rank(rank)}
+        if own:
+            found.append(Image(_file_name(_REPLICATED, rank), own, "", settled=self.settled))
+        return found
+
+
+def local_image(state: State, rank: int) -> Image:
+    """The file of this rank's own state. With those of `Replicated` a rank has at most IMAGES files."""
+    tensors, structure = flatten(state.local)
+    return Image(_file_name(_LOCAL, rank), {path: rows(leaf) for path, leaf in tensors.items()}, structure)
 
 
 def read_files(source: Source, rank: int, mesh: Mesh, beat: _Beat, wanted: Wanted = everything) -> State:
@@ -68,6 +93,9 @@ def read_files(source: Source, rank: int, mesh: Mesh, beat: _Beat, wanted: Wante
     """
     replicated = read_replicated(source, beat, wanted)
     if source.manifest.mesh != mesh:
+        return State(replicated, None)
+    if rank in source.lost:
+        list(source.files([]))
         return State(replicated, None)
     name = _file_name(_LOCAL, rank)
     found = list(_read(source, [name], beat))

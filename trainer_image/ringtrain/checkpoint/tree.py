@@ -1,12 +1,13 @@
 """Nested state as tensors by name plus JSON, so that loading never unpickles."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import reduce
 from typing import Any, TypeAlias
 
 import torch
+
+from ringtrain.checkpoint.structure import below
 
 Tree: TypeAlias = Any
 """None, bool, int, float, str, a tensor, a Piece, or a list, tuple or dict (keys str or int) of these, nested at will.
@@ -59,15 +60,6 @@ def unflatten(tensors: Mapping[str, torch.Tensor | Piece | Unread], structure: s
     return _decode(json.loads(structure), tensors)
 
 
-def merge(structures: Iterable[str]) -> str:
-    """The JSON of the one tree whose parts `flatten` took: dicts join, other values must be the same in all parts.
-
-    Raises ValueError, naming the path, when they are not.
-    """
-    merged = reduce(lambda one, other: _merged(one, other, ""), map(json.loads, structures))
-    return json.dumps(merged, separators=(",", ":"))
-
-
 def _encode(value: Tree, path: str, tensors: dict[str, torch.Tensor | Piece]) -> Any:
     if isinstance(value, torch.Tensor | Piece):
         if path in tensors:
@@ -78,14 +70,14 @@ def _encode(value: Tree, path: str, tensors: dict[str, torch.Tensor | Piece]) ->
     if type(value) in _SCALARS:
         return value
     if type(value) in (list, tuple):
-        return [type(value).__name__, *(_encode(item, _below(path, i), tensors) for i, item in enumerate(value))]
+        return [type(value).__name__, *(_encode(item, below(path, i), tensors) for i, item in enumerate(value))]
     if isinstance(value, dict):
         for key in value:
             if type(key) not in (str, int):
                 raise TypeError(
                     f"state has a key of type {type(key).__name__} at {path or 'its top'}: expected str or int"
                 )
-        return ["dict", *([key, _encode(item, _below(path, key), tensors)] for key, item in value.items())]
+        return ["dict", *([key, _encode(item, below(path, key), tensors)] for key, item in value.items())]
     raise TypeError(f"state has a {type(value).__name__} at {path or 'its top'}: only tensors and plain data are saved")
 
 
@@ -103,19 +95,3 @@ def _decode(value: Any, tensors: Mapping[str, torch.Tensor | Piece | Unread]) ->
     if kind == "tuple":
         return tuple(decoded)
     raise ValueError(f"unknown kind {kind!r} in a checkpoint's structure")
-
-
-def _merged(one: Any, other: Any, path: str) -> Any:
-    if isinstance(one, list) and isinstance(other, list) and one[0] == other[0] == "dict":
-        items = dict(one[1:])
-        for key, value in other[1:]:
-            items[key] = _merged(items[key], value, _below(path, key)) if key in items else value
-        return ["dict", *([key, value] for key, value in items.items())]
-    # As text: NaN is the same as NaN, and 1 is not 1.0.
-    if json.dumps(one) != json.dumps(other):
-        raise ValueError(f"parts of the state differ at {path or 'its top'}")
-    return one
-
-
-def _below(path: str, key: str | int) -> str:
-    return f"{path}/{key}" if path else str(key)

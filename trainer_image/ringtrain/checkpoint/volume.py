@@ -15,7 +15,9 @@ from pathlib import Path
 
 from ringtrain.checkpoint.manifest import FILE_NAME, DamagedManifest, Manifest, ManifestFile, seal, unseal
 from ringtrain.checkpoint.names import CheckpointName
+from ringtrain.checkpoint.part import PREFIX, read_part
 from ringtrain.checkpoint.retention import superfluous
+from ringtrain.checkpoint.structure import merge
 from ringtrain.contract.generation import Generation
 from ringtrain.contract.mesh import Mesh
 from ringtrain.contract.messages import ShardFile
@@ -72,19 +74,22 @@ def commit(
     """Turns the staging directory into a checkpoint and returns its directory.
 
     `shards` holds the flushed files of every rank of `mesh` (a rank may have none). Raises CommitRefused when a
-    higher generation has committed, when a rank's entry is missing, or when a file is absent or has another size;
-    OSError when the volume refuses. The staging directory then stays without a manifest.
+    higher generation has committed, when a rank's entry is missing, when a file is absent or has another size, or when
+    parts of the state do not fit together; OSError when the volume refuses. The staging directory then stays without a
+    manifest.
     """
     name = CheckpointName(generation, round)
     source, target = root / name.staging, root / str(name)
     _refuse_stale(root, name)
+    files = _checked_files(source, shards, mesh.size)
+    _refuse_unfit(source, files)
     manifest = Manifest(
         job=job,
         generation=str(generation),
         round=round,
         mesh=mesh,
         created=datetime.now(UTC),
-        files=_checked_files(source, shards, mesh.size),
+        files=files,
     )
     try:
         with (source / FILE_NAME).open("xb") as file:
@@ -110,11 +115,7 @@ def candidates(root: Path) -> list[Candidate]:
 
 def generations(root: Path) -> frozenset[Generation]:
     """Of which anything is left in `root`, committed or not; none when it does not exist. Raises OSError."""
-    try:
-        names = [path.name for path in root.iterdir()]
-    except FileNotFoundError:
-        return frozenset()
-    found = (CheckpointName.parse(name) or CheckpointName.parse_hidden(name) for name in names)
+    found = (CheckpointName.parse(name) or CheckpointName.parse_hidden(name) for name in _names(root))
     return frozenset(name.generation for name in found if name is not None)
 
 
@@ -198,11 +199,16 @@ def sync_directory(path: Path) -> None:
 
 def _committed(root: Path) -> list[CheckpointName]:
     """Newest first."""
-    try:
-        names = [CheckpointName.parse(path.name) for path in root.iterdir()]
-    except FileNotFoundError:
-        return []
+    names = map(CheckpointName.parse, _names(root))
     return sorted((name for name in names if name is not None), reverse=True)
+
+
+def _names(root: Path) -> list[str]:
+    try:
+        return [path.name for path in root.iterdir()]
+    except (FileNotFoundError, NotADirectoryError):
+        # Neither is there a directory below a file.
+        return []
 
 
 def _candidate(root: Path, name: CheckpointName) -> Candidate:
@@ -247,6 +253,17 @@ def _checked_files(
     if len({file.path for file in files}) != len(files):
         raise CommitRefused("two ranks wrote the same file")
     return tuple(files)
+
+
+def _refuse_unfit(source: Path, files: Sequence[ManifestFile]) -> None:
+    """Nobody could read what was committed so, and older ones would be deleted for it."""
+    parts = [source / file.path for file in files if file.path.startswith(PREFIX)]
+    if len(parts) < 2:
+        return
+    try:
+        merge(read_part(path).structure for path in parts)
+    except ValueError as error:
+        raise CommitRefused(f"{error}: what is saved must be the same on all ranks, or of one of them alone") from error
 
 
 def _size_problem(path: Path, size: int) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 from ringtrain.checkpoint import shard
 from ringtrain.checkpoint.manifest import FILE_NAME, Manifest
 from ringtrain.checkpoint.memory import Slot, name_of
+from ringtrain.checkpoint.part import Part
 from ringtrain.checkpoint.volume import staging, sync_directory
 from ringtrain.contract.messages import ShardFile
 from ringtrain.runtime.session import Session
@@ -20,14 +21,15 @@ class _GivenUp(Exception):
 class VolumeSave:
     """A volume that refuses costs the checkpoint, never the training."""
 
-    def __init__(self, root: Path, session: Session, manifest: Manifest, slot: Slot) -> None:
-        """`slot` holds the snapshot that `manifest` lists; nobody may write it before `run` has ended."""
+    def __init__(self, root: Path, session: Session, manifest: Manifest, part: Part, slot: Slot) -> None:
+        """`slot` holds the snapshot of `part` that `manifest` lists; nobody may write it before `run` has ended."""
         self.round = manifest.round
         self.generation = name_of(manifest).generation
         self.bytes = sum(file.size for file in manifest.files)
         self._root = root
         self._session = session
         self._manifest = manifest
+        self._part = part
         self._slot = slot
         self._given_up = threading.Event()
         slot.acquire()
@@ -42,7 +44,7 @@ class VolumeSave:
         except _GivenUp:
             self.clean()
         else:
-            self._session.shards_written(self.generation, self.round, files)
+            self._session.shards_written(self.generation, self.round, files, self._part.layout)
         finally:
             self._slot.release()
 
@@ -61,6 +63,7 @@ class VolumeSave:
                 directory.rmdir()
 
     def _write(self) -> Sequence[ShardFile]:
+        self._check()
         directory = staging(self._root, self.generation, self.round)
         written = [
             shard.write(directory / file.path, memory.content.numpy().data, self._check)

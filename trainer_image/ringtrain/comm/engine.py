@@ -31,6 +31,8 @@ class Task:
     """See `Messages`."""
     ready: torch.cuda.Event | None
     """On a GPU: when the segment is complete."""
+    sample: bool = False
+    """See `Messages`."""
 
 
 class Ticket:
@@ -126,7 +128,7 @@ class Engine:
             ticket.task_ended(self._failure)
 
     def _all_reduce(self, lane: Lane, task: Task) -> None:
-        messages = Messages(task.codec, task.residual, task.keep)
+        messages = Messages(task.codec, task.residual, task.keep, sample=task.sample)
         with self._meter.summing():
             traffic = lane.all_reduce(task.segment, task.scale, messages, task.ready)
         self._meter.summed(traffic)

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import torch
 import torch.distributed as dist
 from torch import Tensor
-from torch._C._distributed_c10d import PrefixStore, Store
+from torch._C._distributed_c10d import AllgatherOptions, PrefixStore, Store
 from torch.distributed import ReduceOp
 
 from ringtrain.comm import gloo, pipe, reaper, shards
@@ -17,7 +17,7 @@ from ringtrain.comm.errors import PeerLost
 from ringtrain.comm.fabric import Plan, connect, connect_ring
 from ringtrain.comm.meter import Meter
 from ringtrain.comm.polled import PolledGroup
-from ringtrain.comm.polling import poll_until, run_polled
+from ringtrain.comm.polling import Poll, poll_until, run_polled
 from ringtrain.comm.topology import Topology
 from ringtrain.comm.transport.gloo import GlooTransport
 from ringtrain.contract.mesh import Mesh
@@ -125,6 +125,33 @@ class Group:
         self._rings.append(transport)
         return transport
 
+    def pair(self, peer: int, poll: Poll) -> Any:
+        """Connects this rank and `peer`, which does the same now, for `gather_of_pair`; it ends with the group.
+
+        Raises PeerLost when it does not come, or what `poll` raises.
+        """
+        self._alive()
+        first, second = sorted((self.rank, peer))
+        store, failure = PrefixStore(f"pair{first}-{second}", self._store), ""
+        try:
+            pair = run_polled(
+                lambda _: self._factory.connect(store, int(self.rank == second), 2), poll, "ringtrain-connect-pair"
+            )
+        except RuntimeError as error:
+            failure = str(error)
+        if failure:
+            raise PeerLost(f"rank {peer} did not connect: {failure}")
+        self._factory.made.append(pair)
+        return pair
+
+    def gather_of_pair(self, pair: Any, tensor: Tensor, poll: Poll) -> list[Tensor]:
+        """Each one's `tensor` on the CPU, the lower rank's first. Raises PeerLost when it failed, or what `poll` does:
+        then it goes on until the group is destroyed."""
+        gathered = [torch.empty_like(tensor) for _ in range(2)]
+        started = self._started(pair.allgather([gathered], [tensor], AllgatherOptions()), tensor, *gathered)
+        self._wait(started, poll)
+        return gathered
+
     def pipe(self) -> dist.ProcessGroup:
         """This rank's pipeline, for torch.distributed.pipelining. At its first call, all of its ranks connect.
 
@@ -194,7 +221,10 @@ class Group:
 
     def wait(self, collective: Collective) -> None:
         """Returns once `collective` succeeded. Raises PeerLost when it failed, or what `poll` raises."""
-        poll_until(collective.done, self.poll)
+        self._wait(collective, self.poll)
+
+    def _wait(self, collective: Collective, poll: Poll) -> None:
+        poll_until(collective.done, poll)
         self._pending.discard(collective)
         collective.complete()
 

@@ -71,6 +71,8 @@ class Lane:
                 sent_bytes=sent,
                 codec_seconds=messages.codec_seconds,
                 wire_seconds=reduced - scattered - messages.codec_seconds,
+                sampled_square=messages.sampled_square,
+                lost_square=messages.lost_square,
             ),
         )
 

@@ -19,6 +19,10 @@ class LinkTraffic:
     """Encoding, decoding and adding."""
     wire_seconds: float = 0.0
     """Sending, and waiting for peers."""
+    sampled_square: float = 0.0
+    """Squares of values that were encoded, added up, of one message of each bucket."""
+    lost_square: float = 0.0
+    """Squares of what encoding lost of them."""
 
     def __add__(self, other: "LinkTraffic") -> "LinkTraffic":
         return LinkTraffic(**{f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self)})

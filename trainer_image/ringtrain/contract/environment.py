@@ -14,12 +14,14 @@ from ringtrain.contract.mesh import Mesh
 from ringtrain.contract.model import ContractModel
 from ringtrain.contract.parallelism import ParallelismConfig
 from ringtrain.contract.phases import PhaseTimeouts
+from ringtrain.contract.preflight import Preflight
 from ringtrain.contract.trainer_config import TrainerConfig
 
 PREFIX = "RINGTRAIN_"
 
 
 Replicate = Literal["Auto", "Always", "Never"]
+Recovery = Literal["Live", "Exact"]
 
 
 class WarmStart(ContractModel):
@@ -45,6 +47,8 @@ class CheckpointSettings(ContractModel):
     replicate: Replicate = "Auto"
     """Whether snapshots are copied into another machine's memory. Auto: those of which no rank on another machine holds
     the parameters."""
+    recovery: Recovery = "Live"
+    """Whether training may go on from a state of which some rank's own part is lost."""
     save_on_preemption: bool = True
     """Whether a replica that is asked to stop makes all ranks save first."""
     warm_start: WarmStart | None = None
@@ -72,6 +76,10 @@ class ReplicaEnvironment:
     """What the job may spend, as commands of torchrun's kind are told."""
     in_place_restarts: int = 3
     """How often in a row a rank is started again in its pod, without a round finished in between."""
+    preflight: Preflight | None = None
+    """None: ranks are not checked before they train."""
+    checked: bool = False
+    """Of a rank that takes another's place in the same pod: that one was found fit."""
     grace_seconds: float = 30.0
     """Between SIGTERM and SIGKILL."""
     termination_log: str = "/dev/termination-log"
@@ -104,15 +112,17 @@ class ReplicaEnvironment:
             "EPOCH": str(self.epoch),
             "ADDRESSES": str(self.addresses),
             "DEVICE": self.device,
-            "TIMEOUTS": self.timeouts.to_json(),
+            "TIMEOUTS": self.timeouts.to_short_json(),
             "MAX_RESTARTS": str(self.max_restarts),
             "IN_PLACE_RESTARTS": str(self.in_place_restarts),
+            "PREFLIGHT": self.preflight.to_short_json() if self.preflight else "",
+            "CHECKED": "1" if self.checked else "",
             "GRACE_SECONDS": str(self.grace_seconds),
             "TERMINATION_LOG": self.termination_log,
-            "CHECKPOINT": self.checkpoint.to_json() if self.checkpoint else "",
-            "COMMUNICATION": self.communication.to_json(),
-            "PARALLELISM": self.parallelism.to_json(),
-            "TRAINER": self.trainer.to_json() if self.trainer else "",
+            "CHECKPOINT": self.checkpoint.to_short_json() if self.checkpoint else "",
+            "COMMUNICATION": self.communication.to_short_json(),
+            "PARALLELISM": self.parallelism.to_short_json(),
+            "TRAINER": self.trainer.to_short_json() if self.trainer else "",
             "COMMAND": json.dumps(self.command) if self.command else "",
             "FAULTS": ";".join(map(str, self.faults)),
         }
@@ -132,6 +142,7 @@ class ReplicaEnvironment:
             command = json.loads(env.get(PREFIX + "COMMAND") or "[]")
             checkpoint = env.get(PREFIX + "CHECKPOINT")
             trainer = env.get(PREFIX + "TRAINER")
+            preflight = env.get(PREFIX + "PREFLIGHT")
             device = get("DEVICE")
             if device not in ("cuda", "cpu"):
                 raise ValueError(f"{PREFIX}DEVICE is {device!r}: expected cuda or cpu")
@@ -147,6 +158,8 @@ class ReplicaEnvironment:
                 timeouts=PhaseTimeouts.model_validate_json(env.get(PREFIX + "TIMEOUTS") or "{}"),
                 max_restarts=int(env.get(PREFIX + "MAX_RESTARTS") or 10),
                 in_place_restarts=int(env.get(PREFIX + "IN_PLACE_RESTARTS") or 3),
+                preflight=Preflight.model_validate_json(preflight) if preflight else None,
+                checked=bool(env.get(PREFIX + "CHECKED")),
                 grace_seconds=float(env.get(PREFIX + "GRACE_SECONDS") or 30.0),
                 termination_log=env.get(PREFIX + "TERMINATION_LOG") or "/dev/termination-log",
                 checkpoint=CheckpointSettings.model_validate_json(checkpoint) if checkpoint else None,

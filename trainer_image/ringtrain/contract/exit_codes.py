@@ -26,6 +26,8 @@ class ExitCode(IntEnum):
     """The coordinator knows a newer pod of the same replica: this one must not go on."""
     ENDED_WITH_PEER = 85
     """A peer was lost, and this process's communication (MPI) cannot go on without it. Not counted: the peer is."""
+    UNFIT = 86
+    """The pre-flight check found the rank's machine wrong, too slow or hanging. Its node is excluded for the job."""
 
 
 NEVER_RESTARTED = frozenset({ExitCode.BAD_CONFIGURATION})

@@ -1,8 +1,10 @@
 """The vocabulary of injected faults, shared by the command line and by unit, local and cluster tests.
 
 `kill:rank=1,round=20` (SIGKILL itself), `stop:...` (SIGSTOP), `hang:...` (loops for ever), `exit:...,code=78`,
-`raise:...` (an exception in the training code). A fault happens at the start of its round, in the generations of one
-epoch only (0 unless `epoch=` says otherwise), so that a replayed round does not repeat it.
+`raise:...` (an exception in the training code), `slow:...` (from that round on each takes half a second longer). A
+fault happens at the start of its round, in the generations of one epoch only (0 unless `epoch=` says otherwise), so
+that a replayed round does not repeat it. Round 0 is the pre-flight check: there a fault strikes its matrix product
+(`slow:` by two seconds), and `wrong:rank=1,round=0` makes that come out wrong.
 """
 
 from dataclasses import dataclass
@@ -15,6 +17,8 @@ class FaultKind(StrEnum):
     HANG = "hang"
     EXIT = "exit"
     RAISE = "raise"
+    SLOW = "slow"
+    WRONG = "wrong"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,8 @@ def parse_fault(text: str) -> Fault:
         fields[key] = int(value)
     if "rank" not in fields or "round" not in fields:
         raise ValueError(f"fault {text!r}: rank and round are required, such as {kind}:rank=1,round=20")
+    if kind == FaultKind.WRONG and fields["round"] != 0:
+        raise ValueError(f"fault {text!r}: only the pre-flight check can come out wrong, set round=0")
     return Fault(FaultKind(kind), **fields)
 
 

@@ -11,7 +11,7 @@ from pydantic import Field, TypeAdapter
 
 from ringtrain.contract.model import ContractModel
 from ringtrain.contract.phases import Phase
-from ringtrain.contract.report import JobReport, Progress
+from ringtrain.contract.report import Fitness, JobReport, Progress
 
 MAXIMUM_LINE = 1 << 20
 """Bytes; a longer line is a broken peer, and its connection is closed."""
@@ -84,6 +84,9 @@ class ShardsWritten(ContractModel):
     round: int
     files: tuple[ShardFile, ...]
     """May be empty: the rank had nothing of its own to write."""
+    layout: str = ""
+    """A digest of which tensors this rank and its twins hold, and who of them writes which: the same for all of them,
+    or their files do not fit together."""
 
 
 class SaveFailed(ContractModel):
@@ -112,6 +115,14 @@ class Holds(ContractModel):
     type: Literal["holds"] = "holds"
     rank: int
     part: str
+
+
+class Checked(ContractModel):
+    """The pre-flight check found this rank and all others fit."""
+
+    type: Literal["checked"] = "checked"
+    rank: int
+    fitness: Fitness
 
 
 class Done(ContractModel):
@@ -158,6 +169,8 @@ class Start(ContractModel):
 
     type: Literal["start"] = "start"
     generation: str
+    everybody: bool = False
+    """No rank of the job has a process: before the command, all can be checked."""
 
 
 class Enter(ContractModel):
@@ -219,7 +232,20 @@ class JobReported(ContractModel):
     report: JobReport
 
 
-Up = Beat | Unstarted | Ready | Broken | ShardsWritten | SaveFailed | Report | Holds | Done | Failing | Restarted
+Up = (
+    Beat
+    | Unstarted
+    | Ready
+    | Broken
+    | ShardsWritten
+    | SaveFailed
+    | Report
+    | Holds
+    | Checked
+    | Done
+    | Failing
+    | Restarted
+)
 Down = Start | Enter | Leave | Committed | Stop | Finished | Refused | JobReported
 Message = Hello | Alive | Up | Down
 

@@ -19,3 +19,8 @@ class ContractModel(BaseModel):
 
     def to_json(self) -> str:
         return self.model_dump_json(by_alias=True, exclude_none=True)
+
+    def to_short_json(self) -> str:
+        """Without what is as by default: readers of an earlier release then meet no field that they do not know, unless
+        it was asked for."""
+        return self.model_dump_json(by_alias=True, exclude_none=True, exclude_defaults=True)

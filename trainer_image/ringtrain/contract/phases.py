@@ -12,6 +12,8 @@ class Phase(StrEnum):
     """The process runs, and has not yet asked for a generation (imports, CUDA start)."""
     WAITING = "waiting"
     """For other members. Never fails /livez: one lost pod must not make kubelets kill all the others."""
+    CHECKING = "checking"
+    """The machine, before training (faultTolerance.preflight)."""
     RESTORING = "restoring"
     COMPILING = "compiling"
     """From a generation's start to its first finished round."""
@@ -26,6 +28,9 @@ class PhaseTimeouts(ContractModel):
 
     starting: float = Field(default=300, gt=0)
     """Seconds a rank may take to start (interpreter, imports, CUDA) without a heartbeat."""
+    checking: float = Field(default=60, gt=0)
+    """Seconds a step of the pre-flight check may take: a rank without a heartbeat for so long is unfit, and so is one
+    whose exchanges with its peers all last longer."""
     compiling: float = Field(default=600, gt=0)
     """Seconds the first round after a (re)start may take without a heartbeat."""
     training: float = Field(default=120, gt=0)

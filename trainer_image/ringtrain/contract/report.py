@@ -1,5 +1,6 @@
 """What a pod says of itself and of its job: GET /status, and the termination message."""
 
+import math
 from datetime import datetime
 
 from ringtrain.contract.model import ContractModel
@@ -17,6 +18,15 @@ class LinkTotals(ContractModel):
     """Encoding, decoding and adding."""
     wire_seconds: float = 0.0
     """Sending, and waiting for peers."""
+    sampled_square: float = 0.0
+    """Squares of values that were encoded, added up, of one message of each bucket."""
+    lost_square: float = 0.0
+    """Squares of what encoding lost of them."""
+
+    @property
+    def error(self) -> float | None:
+        """What encoding loses, as a part of what it encodes (L2 norms), 0..; None when nothing was encoded."""
+        return math.sqrt(self.lost_square / self.sampled_square) if self.sampled_square > 0 else None
 
 
 class CommunicationTotals(ContractModel):
@@ -75,14 +85,29 @@ class Progress(ContractModel):
     """Mean training loss per token of the last round, over all ranks, in nats."""
     evaluation_loss: float | None = None
     """Mean loss per token of the last evaluation, in nats."""
+    gradient_norm: float | None = None
+    """L2 norm of the last round's mean gradient before clipping; None when it was not finite."""
     tokens_per_second: float | None = None
     """Of the whole job."""
+    flops_per_second: float | None = None
+    """Operations of the model's forward and backward passes, of the whole job; what is computed twice counts once."""
+    peak_flops_per_second: float | None = None
+    """What all devices of the job could do by their data sheets, where these are known."""
     communication_share: float | None = None
     """Exposed communication / round time, 0..1, of the last round."""
     communication: CommunicationTotals | None = None
     """The rank's own."""
     checkpoints: CheckpointTotals | None = None
     """The rank's own."""
+
+
+class Fitness(ContractModel):
+    """What the pre-flight check measured of a rank that is fit."""
+
+    product: float
+    """Seconds of the matrix product."""
+    exchange: float | None = None
+    """Seconds of the exchange with its quickest peer; None when it has none."""
 
 
 class RankStatus(ContractModel):
@@ -94,6 +119,8 @@ class RankStatus(ContractModel):
     progress: Progress | None = None
     part: str = ""
     """Of the model, that it holds; empty without a pipeline."""
+    fitness: Fitness | None = None
+    """By the last pre-flight check; None before any."""
     restarts: int = 0
     """How often its process was started again in this pod."""
 
@@ -153,6 +180,8 @@ class JobReport(ContractModel):
     """The latest 20."""
     rank_failures: tuple[RankFailure, ...] = ()
     """The latest 20 of ranks that were started again in pods that are still there."""
+    stragglers: tuple[int, ...] = ()
+    """Ranks for which all others wait."""
 
 
 class AgentStatus(ContractModel):

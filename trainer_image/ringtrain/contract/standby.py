@@ -19,6 +19,8 @@ class Order(ContractModel):
     """What differs from the standby's own."""
     descriptors: dict[str, tuple[int, ...]]
     """By variable: which of the descriptors, in the order of arrival, it names, with commas."""
+    output: int | None = None
+    """Which of the descriptors becomes its standard output and error; None: those of the standby."""
 
 
 class Forked(ContractModel):

@@ -117,5 +117,8 @@ class TrainerConfig(ContractModel):
     """Optimizer and learning-rate schedule."""
     evaluation: EvaluationConfig | None = None
     """Evaluation during training; none when absent."""
+    loggers: tuple[str, ...] = ()
+    """Where each round's numbers go, beside status and metrics: tensorboard (event files on the checkpoint volume), or
+    MODULE:FUNCTION of the image, which rank 0 calls with the numbers by name, and the round."""
     threads: int = Field(default=1, ge=1)
     """CPU threads of each rank. One makes CPU runs bitwise repeatable."""

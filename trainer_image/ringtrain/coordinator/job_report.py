@@ -18,6 +18,7 @@ def job_report(state: State) -> JobReport:
         coordinator_id=state.coordinator_id,
         notices=state.notices,
         rank_failures=state.rank_failures,
+        stragglers=tuple(sorted(state.stragglers)),
     )
 
 

@@ -15,6 +15,7 @@ from ringtrain.contract.generation import Generation
 from ringtrain.contract.messages import (
     Beat,
     Broken,
+    Checked,
     Done,
     Down,
     Enter,
@@ -52,6 +53,7 @@ from ringtrain.coordinator.state import (
     StoreDown,
     StoreUp,
 )
+from ringtrain.coordinator.stragglers import looked_for
 
 Step = tuple[State, tuple[Action, ...]]
 
@@ -104,6 +106,7 @@ def _connected(state: State, connection: int, hello: Hello) -> Step:
     state = replace(
         state,
         members={**state.members, replica: Member(connection, hello.epoch)},
+        connections={**state.connections, connection: replica},
         epochs={**state.epochs, replica: hello.epoch},
         highest=max(state.highest, seen),
     )
@@ -113,13 +116,14 @@ def _connected(state: State, connection: int, hello: Hello) -> Step:
 
 
 def _lost(state: State, connection: int, reason: str) -> Step:
-    replica = _replica(state, connection)
+    replica = state.connections.get(connection)
     if replica is None:
         return state, ()
     gone = frozenset(state.ranks(replica))
     state = replace(
         state,
         members={index: member for index, member in state.members.items() if index != replica},
+        connections={other: index for other, index in state.connections.items() if index != replica},
         unstarted=state.unstarted - gone,
         ready=state.ready - gone,
         done=state.done - gone,
@@ -129,7 +133,7 @@ def _lost(state: State, connection: int, reason: str) -> Step:
 
 
 def _received(state: State, connection: int, message: Up, now: datetime) -> Step:
-    replica = _replica(state, connection)
+    replica = state.connections.get(connection)
     if replica is None:
         # Late words of a connection that was replaced.
         return state, ()
@@ -137,7 +141,7 @@ def _received(state: State, connection: int, message: Up, now: datetime) -> Step
         raise ProtocolError(f"replica {replica} speaks for rank {message.rank}, which is not its own")
     match message:
         case Beat():
-            return _beat(state, message), ()
+            return _beat(state, message, now), ()
         case Unstarted():
             return _unstarted(state, message)
         case Ready():
@@ -150,19 +154,19 @@ def _received(state: State, connection: int, message: Up, now: datetime) -> Step
             return replace(state, done=state.done | {message.rank}, ready=state.ready - {message.rank}), ()
         case Report():
             return noticed(state, now, message.reason, f"rank {message.rank}: {message.message}", message.warning), ()
-        case Holds():
+        case Holds() | Checked():
             return state, ()
         case Failing() | Restarted():
             return _ended(state, replica, message, now)
 
 
-def _beat(state: State, beat: Beat) -> State:
+def _beat(state: State, beat: Beat, now: datetime) -> State:
     state = replace(state, beats={**state.beats, beat.rank: beat})
-    leader = min(
-        (other.rank for other in state.beats.values() if _is_current(state, other.generation) and other.progress),
-        default=None,
-    )
-    return replace(state, progress=beat.progress) if leader == beat.rank else state
+    if beat.progress is None or not _is_current(state, beat.generation):
+        return state
+    if state.leader is not None and state.leader < beat.rank:
+        return state
+    return looked_for(replace(state, leader=beat.rank, progress=beat.progress), now)
 
 
 def _unstarted(state: State, message: Unstarted) -> Step:
@@ -225,7 +229,7 @@ def leave(state: State, reason: str) -> Step:
     if state.generation is None:
         return state, ()
     message = Leave(generation=str(state.generation), reason=reason)
-    state = replace(state, generation=None, saves={}, given_up=frozenset())
+    state = replace(state, generation=None, leader=None, saves={}, given_up=frozenset())
     return state, _to_all(state, message)
 
 
@@ -240,8 +244,9 @@ def _advance(state: State) -> Step:
         return state, (*actions, *_to_all(state, Finished()))
     if _may_start(state):
         generation = _next(state)
+        start = Start(generation=str(generation), everybody=len(state.unstarted) == state.world_size)
         state = replace(state, started=generation, highest=generation, unstarted=frozenset())
-        return state, (*actions, *_to_all(state, Start(generation=str(generation))))
+        return state, (*actions, *_to_all(state, start))
     if state.generation is not None or state.store is None or len(state.ready) < state.world_size:
         return state, actions
     generation = state.started or _next(state)
@@ -264,10 +269,6 @@ def _may_start(state: State) -> bool:
 
 def _next(state: State) -> Generation:
     return Generation(state.highest.epoch, state.highest.attempt + 1)
-
-
-def _replica(state: State, connection: int) -> int | None:
-    return next((replica for replica, member in state.members.items() if member.connection == connection), None)
 
 
 def _is_current(state: State, generation: str | None) -> bool:

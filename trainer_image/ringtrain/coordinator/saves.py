@@ -3,6 +3,7 @@
 from dataclasses import replace
 from datetime import datetime
 
+from ringtrain.contract.mesh import Mesh
 from ringtrain.contract.messages import Committed, SaveFailed, ShardsWritten
 from ringtrain.contract.report import CheckpointRecord
 from ringtrain.coordinator.notices import noticed
@@ -14,8 +15,12 @@ def written(state: State, message: ShardsWritten) -> tuple[State, tuple[Action, 
     round = message.round
     if state.generation is None or round in state.given_up:
         return state, ()
-    shards = state.saves[round].shards if round in state.saves else {}
-    save = Save(state.generation, round, {**shards, message.rank: message.files})
+    before = state.saves.get(round, Save(state.generation, round, {}))
+    save = replace(
+        before,
+        shards={**before.shards, message.rank: message.files},
+        layouts={**before.layouts, message.rank: message.layout},
+    )
     return replace(state, saves={**state.saves, round: save}), ()
 
 
@@ -44,6 +49,21 @@ def next_commit(state: State) -> tuple[State, tuple[Action, ...]]:
     save = state.saves[round]
     rest = {other: kept for other, kept in state.saves.items() if other != round}
     return replace(state, saves=rest, committing=save), (Commit(save),)
+
+
+def why_unfit(save: Save, mesh: Mesh) -> str:
+    """Why the files of ranks of `mesh` make no checkpoint together; empty when they do, as far as the ranks have told.
+
+    Nobody could read what was committed so, and older ones would be deleted for it.
+    """
+    for rank, layout in sorted(save.layouts.items()):
+        first = mesh.part(rank)
+        if layout != save.layouts[first]:
+            return (
+                f"ranks {first} and {rank} hold different tensors: what context.checkpoint() is given must have "
+                "tensors of the same names, shapes and types on all ranks"
+            )
+    return ""
 
 
 def ended(state: State, error: str, now: datetime) -> tuple[State, tuple[Action, ...]]:

@@ -15,6 +15,7 @@ from ringtrain.contract.addresses import COORDINATOR_PORT, STORE_PORT
 from ringtrain.contract.environment import CheckpointSettings, ReplicaEnvironment
 from ringtrain.contract.messages import MAXIMUM_LINE, Alive, Hello, JobReported, Up
 from ringtrain.contract.report import CheckpointRecord
+from ringtrain.coordinator import saves
 from ringtrain.coordinator.job_report import job_report
 from ringtrain.coordinator.listening import listened_at
 from ringtrain.coordinator.membership import ProtocolError, step
@@ -56,6 +57,7 @@ class Server:
             replicas=environment.replicas,
             procs_per_replica=environment.procs_per_replica,
             coordinator_id=secrets.token_hex(8),
+            pipeline=environment.parallelism.pipeline,
         )
         if predecessor_ended:
             message = f"the coordinator ended: {predecessor_ended}; a new one has taken its place"
@@ -74,6 +76,7 @@ class Server:
             keeper = self._tasks.create_task(store.run())
             while not self._state.finished:
                 await asyncio.sleep(_REPORT_INTERVAL)
+                store.look()
                 self._look_for_own_group()
                 self._report()
             with contextlib.suppress(TimeoutError):
@@ -160,6 +163,9 @@ def _commit(environment: ReplicaEnvironment, save: Save) -> str:
     settings = environment.checkpoint
     if settings is None:
         return "this job has no checkpoint volume"
+    unfit = saves.why_unfit(save, environment.mesh)
+    if unfit:
+        return unfit
     root = Path(settings.directory)
     try:
         volume.commit(root, save.generation, save.round, save.shards, environment.mesh, job=environment.job)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from ringtrain.contract.generation import Generation
 from ringtrain.contract.messages import Beat, Down, Hello, ShardFile, Up
-from ringtrain.contract.report import CheckpointRecord, Notice, Progress, RankFailure
+from ringtrain.contract.report import CheckpointRecord, CommunicationTotals, Notice, Progress, RankFailure
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +24,8 @@ class Save:
     round: int
     shards: Mapping[int, Sequence[ShardFile]]
     """By rank."""
+    layouts: Mapping[int, str] = field(default_factory=dict)
+    """By rank: see ShardsWritten."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,8 @@ class State:
     replicas: int
     procs_per_replica: int
     coordinator_id: str
+    pipeline: int = 1
+    """Ranks of each pipeline."""
     highest: Generation = field(default_factory=lambda: Generation(0, -1))
     """The highest generation known of; attempt -1: its epoch is known, no attempt of it."""
     generation: Generation | None = None
@@ -45,6 +49,8 @@ class State:
     store: Store | None = None
     members: Mapping[int, Member] = field(default_factory=dict)
     """By replica."""
+    connections: Mapping[int, int] = field(default_factory=dict)
+    """The members' replicas, by connection."""
     epochs: Mapping[int, int] = field(default_factory=dict)
     """The highest epoch known of each replica."""
     unstarted: frozenset[int] = frozenset()
@@ -67,11 +73,18 @@ class State:
     beats: Mapping[int, Beat] = field(default_factory=dict)
     """The latest of each connected rank."""
     progress: Progress | None = None
+    """That of `leader` in the current generation; until it has one, of the generation before."""
+    leader: int | None = None
+    """The lowest rank that has told any progress in the current generation."""
     last_checkpoint: CheckpointRecord | None = None
     notices: tuple[Notice, ...] = ()
     noticed: int = 0
     rank_failures: tuple[RankFailure, ...] = ()
     """The latest of those that were started again in their pods."""
+    measured: Mapping[int, CommunicationTotals] = field(default_factory=dict)
+    """By rank, when stragglers were last looked for."""
+    stragglers: frozenset[int] = frozenset()
+    """Ranks for which all others wait."""
 
     @property
     def world_size(self) -> int:

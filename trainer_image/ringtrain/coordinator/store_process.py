@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 
 from ringtrain.coordinator.state import StoreDown, StoreUp
-from ringtrain.processes import Children
+from ringtrain.processes import Child, Children
 
 _RESTART_DELAY = 1.0
 _logger = logging.getLogger(__name__)
@@ -25,6 +25,13 @@ class StoreProcess:
         self._host = host
         self._port = port
         self._tell = tell
+        self._child: Child | None = None
+
+    def look(self) -> None:
+        """To be called once a second: a store that a signal has stopped is killed. Only the next generation would
+        miss it, and would never form."""
+        if self._child is not None and self._child.kill_if_stopped():
+            _logger.warning("the store was stopped by a signal and is killed")
 
     async def run(self) -> None:
         """For ever; the store ends when this is cancelled."""
@@ -36,7 +43,7 @@ class StoreProcess:
 
     async def _run_once(self) -> int:
         command = [sys.executable, "-m", "ringtrain.runtime.store", f"--host={self._bind}", f"--port={self._port}"]
-        child = self._children.start(command, os.environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        child = self._child = self._children.start(command, os.environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         process = child.process
         assert process is not None and process.stdout is not None and process.stdin is not None  # noqa: PT018
         try:

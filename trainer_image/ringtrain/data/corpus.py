@@ -27,8 +27,20 @@ class Corpus:
     """Of the tokens: equal on all ranks, and over restarts, or a data position means nothing."""
 
 
+_kept: dict[DataConfig, Corpus] = {}
+
+
+def keep_corpus(config: DataConfig) -> None:
+    """Reads it now, for `load_corpus` in this process and its forks: all share it. Raises DataError like that."""
+    _kept[config] = _read(config)
+
+
 def load_corpus(config: DataConfig) -> Corpus:
-    """Reads all of `config.paths`. Raises DataError when one matches nothing, or a file cannot be read."""
+    """All of `config.paths`. Raises DataError when one matches nothing, or a file cannot be read."""
+    return _kept.get(config) or _read(config)
+
+
+def _read(config: DataConfig) -> Corpus:
     tokenizer = load_tokenizer(config.tokenizer)
     tokens = _join(_documents(expand(config.paths), tokenizer), tokenizer)
     digest = hashlib.blake2b(tokens.tobytes(), digest_size=16).hexdigest()

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import torch
+from torch import nn
 
 from ringtrain.contract.trainer_config import ModelConfig
 from ringtrain.models.encoder import Encoder
@@ -20,7 +21,12 @@ def build_model(
 
     `vocabulary` counts all token ids that batches may hold, the mask token included.
     """
-    model = outline(config, vocabulary, stages).to_empty(device=device)
+    model = outline(config, vocabulary, stages)
+    for module in model.modules():
+        for name, parameter in module.named_parameters(recurse=False):
+            # Not by to_empty: on the meta device that imports the compiler, which a rank should not wait for.
+            values = torch.empty(parameter.shape, dtype=parameter.dtype, device=device)
+            setattr(module, name, nn.Parameter(values))
     model.initialize(seed)
     return model
 

@@ -32,3 +32,9 @@ def sublayer_costs(config: ModelConfig, vocabulary: int) -> tuple[Cost, ...]:
     if config.kind == "encoder":
         costs[-1] += norm + Cost(width**2 + width, 2 * width**2)
     return tuple(costs)
+
+
+def model_flops(config: ModelConfig, vocabulary: int) -> int:
+    """Of the forward and the backward pass of one token through the whole model; what is computed twice to save memory
+    counts once."""
+    return 3 * sum(cost.flops for cost in sublayer_costs(config, vocabulary))

@@ -19,6 +19,7 @@ from ringtrain.contract.environment import ReplicaEnvironment
 from ringtrain.contract.generation import Generation
 from ringtrain.contract.phases import Phase
 from ringtrain.contract.report import Progress
+from ringtrain.loggers.loggers import Logger
 from ringtrain.runtime import faults
 from ringtrain.runtime.session import Session
 
@@ -111,6 +112,12 @@ class Context:
         """What this rank has to tell of the round; `rounds` makes means of losses over the ranks that told one, and
         tokens per second of the whole job. It costs nothing, and not all ranks need to call it."""
         self.training.report(Reports(loss=loss, evaluation_loss=evaluation_loss, tokens=tokens))
+
+    def log_to(self, logger: Logger | str) -> None:
+        """Rank 0 tells `logger` the numbers of every round that `rounds` finishes: a function of them, by name, and the
+        round, such as `lambda values, round: run.log(values, step=round)`; it is called in a thread of its own.
+        "tensorboard" writes event files to the checkpoint volume. Other ranks do nothing. In each generation anew."""
+        self.training.log_to(logger)
 
     def round_started(self, round: int) -> None:
         """Says that training of `round` begins (the first is 1): a heartbeat, and where injected faults happen.

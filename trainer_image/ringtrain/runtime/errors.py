@@ -22,6 +22,10 @@ class BadConfiguration(Exception):
     """The configuration can never work; the message says which field and what to do. The job is not retried."""
 
 
+class Unfit(Exception):
+    """The pre-flight check found something wrong with this rank's machine; the message says what."""
+
+
 class NoSession(RuntimeError):
     """This process was not started by an agent."""
 

@@ -10,12 +10,13 @@ from ringtrain.comm.errors import PeerLost
 from ringtrain.contract.environment import BadEnvironment
 from ringtrain.contract.exit_codes import ExitCode
 from ringtrain.data.errors import DataError
-from ringtrain.runtime.errors import BadConfiguration, EndedWithPeer, PeersUnreachable, Preempted
+from ringtrain.runtime.errors import BadConfiguration, EndedWithPeer, PeersUnreachable, Preempted, Unfit
 
 _CODES: tuple[tuple[type[Exception], ExitCode], ...] = (
     (Preempted, ExitCode.PREEMPTED),
     (PeersUnreachable, ExitCode.LOST_PEER),
     (EndedWithPeer, ExitCode.ENDED_WITH_PEER),
+    (Unfit, ExitCode.UNFIT),
     (torch.OutOfMemoryError, ExitCode.OUT_OF_MEMORY),
     (MemoryError, ExitCode.OUT_OF_MEMORY),
     (BadConfiguration, ExitCode.BAD_CONFIGURATION),
@@ -26,7 +27,7 @@ _CODES: tuple[tuple[type[Exception], ExitCode], ...] = (
 _GLOO = "gloo/transport"
 _CPU_MEMORY = "DefaultCPUAllocator: can't allocate memory"
 """How torch, which has an exception for GPUs' memory only, words a lack of the machine's."""
-_SPEAK_FOR_THEMSELVES = (Preempted, PeersUnreachable, EndedWithPeer, BadConfiguration, BadEnvironment, DataError)
+_SPEAK_FOR_THEMSELVES = (Preempted, PeersUnreachable, EndedWithPeer, Unfit, BadConfiguration, BadEnvironment, DataError)
 
 
 def exit_code(error: Exception) -> ExitCode:

@@ -20,6 +20,7 @@ from ringtrain.contract.exit_codes import ExitCode
 from ringtrain.contract.generation import Generation
 from ringtrain.contract.messages import Enter
 from ringtrain.contract.phases import Phase
+from ringtrain.preflight.check import Check
 from ringtrain.runtime import failure, stack
 from ringtrain.runtime.context import Context
 from ringtrain.runtime.errors import BadConfiguration, EndedWithPeer, Interrupted, JobFinished, PeersUnreachable
@@ -41,16 +42,19 @@ def run(train_fn: Callable[[Context], None]) -> None:
     try:
         _train(session, train_fn)
     except Exception as error:
-        _exit(session, error)
+        end_by(session, error)
     session.close()
 
 
 def _train(session: Session, train_fn: Callable[[Context], None]) -> None:
-    device = _device(session)
+    device = device_of(session)
     tiers = Tiers(Memory.from_environment())
+    check = Check(session, device)
     state: dict[str, Any] = {}
     breaks = furthest = 0
     while True:
+        # What lies in memory only is still to be saved, once all others are here again.
+        session.saves_before_stop = _saves_before_stop(session) and tiers.hold_state
         try:
             enter = session.next_generation()
         except JobFinished:
@@ -59,7 +63,8 @@ def _train(session: Session, train_fn: Callable[[Context], None]) -> None:
         context: Context | None = None
         broken, left, finished = "", "", False
         try:
-            group = _form_group(session, enter)
+            group = form(session, enter)
+            check.run(group, Generation.parse(enter.generation))
             session.beat(Phase.COMPILING)
             context = _context(session, enter, device, group, tiers, state)
             train_fn(context)
@@ -93,6 +98,11 @@ def _train(session: Session, train_fn: Callable[[Context], None]) -> None:
             raise PeersUnreachable(f"{breaks} generations in a row broke and got no further: {broken}")
 
 
+def _saves_before_stop(session: Session) -> bool:
+    settings = session.environment.checkpoint
+    return settings is not None and settings.save_on_preemption
+
+
 def _end_with_peer(broken: str, left: str, trained: bool) -> NoReturn:
     """Another generation would need another MPI. Leaving the group is left to the end of the process."""
     if broken and not trained:
@@ -100,7 +110,7 @@ def _end_with_peer(broken: str, left: str, trained: bool) -> NoReturn:
     raise EndedWithPeer(f"MPI cannot go on without a lost peer, so all ranks start anew: {broken or left}")
 
 
-def _device(session: Session) -> torch.device:
+def device_of(session: Session) -> torch.device:
     """Raises BadConfiguration when there is no GPU for this rank."""
     if session.environment.device == "cpu":
         return torch.device("cpu")
@@ -113,7 +123,8 @@ def _device(session: Session) -> torch.device:
     return torch.device("cuda", session.local_rank)
 
 
-def _form_group(session: Session, enter: Enter) -> Group:
+def form(session: Session, enter: Enter) -> Group:
+    """Meets all ranks of the generation. Raises what forming does."""
     environment, timeouts = session.environment, session.environment.timeouts
     # A peer may be silent for as long as its phase allows; its agent's probe judges it, not our time-out.
     slowest = max(timeouts.compiling, timeouts.training, timeouts.checkpointing, timeouts.restoring)
@@ -152,7 +163,8 @@ def _context(
     )
 
 
-def _exit(session: Session, error: Exception) -> NoReturn:
+def end_by(session: Session, error: Exception) -> NoReturn:
+    """Ends the process with the code that `error` stands for, and tells why."""
     code = failure.exit_code(error)
     if code is not ExitCode.PREEMPTED:
         traceback.print_exception(error)

@@ -14,6 +14,7 @@ from ringtrain.contract.generation import Generation
 from ringtrain.contract.messages import (
     Beat,
     Broken,
+    Checked,
     Committed,
     Done,
     Enter,
@@ -32,7 +33,7 @@ from ringtrain.contract.messages import (
     encode,
 )
 from ringtrain.contract.phases import Phase
-from ringtrain.contract.report import Progress
+from ringtrain.contract.report import Fitness, Progress
 from ringtrain.runtime.errors import Interrupted, JobFinished, NoSession, Preempted
 
 _BEAT_INTERVAL = 0.1
@@ -59,8 +60,8 @@ class Session:
         self.progress: Progress | None = None
         """As of the last beat that carried any."""
         self.saves_before_stop = False
-        """Whether somebody will call `stop_if_asked` at the end of each round, once all is saved: until then, or until
-        the time for it is over, a rank that is to stop goes on."""
+        """Whether there is, or will be, something to save, and somebody will call `stop_if_asked` at the end of each
+        round, once all is saved: until then, or until the time for it is over, a rank that is to stop goes on."""
         self._clock = clock
         self._connection = connection
         self._connection.setblocking(False)
@@ -112,7 +113,7 @@ class Session:
         while True:
             with self._lock:
                 self._beat(Phase.WAITING)
-                self.stop_if_asked()
+                self._stop_if_due()
                 if self._finished:
                     raise JobFinished
                 enter = self._enter
@@ -137,10 +138,13 @@ class Session:
         if self._stop is not None:
             raise Preempted(self._stop.reason)
 
-    def shards_written(self, generation: Generation, round: int, files: Sequence[ShardFile]) -> None:
+    def shards_written(self, generation: Generation, round: int, files: Sequence[ShardFile], layout: str) -> None:
         """Reports that this rank's part of a checkpoint lies flushed in the staging directory. From any thread."""
+        message = ShardsWritten(
+            rank=self.rank, generation=str(generation), round=round, files=tuple(files), layout=layout
+        )
         with self._lock:
-            self._send(ShardsWritten(rank=self.rank, generation=str(generation), round=round, files=tuple(files)))
+            self._send(message)
 
     def save_failed(self, generation: Generation, round: int, reason: str) -> None:
         """Reports that this rank could not write its part of a checkpoint. From any thread."""
@@ -165,6 +169,11 @@ class Session:
         """Tells which part of the model this rank holds."""
         with self._lock:
             self._send(Holds(rank=self.rank, part=part))
+
+    def checked(self, fitness: Fitness) -> None:
+        """Tells that this rank, and all others, are fit."""
+        with self._lock:
+            self._send(Checked(rank=self.rank, fitness=fitness))
 
     def done(self, round: int) -> None:
         """Reports that all rounds are trained; `round` is how many."""
@@ -214,9 +223,12 @@ class Session:
             generation = None if self._phase in (Phase.STARTING, Phase.WAITING) else self.generation
             self._send(Beat(rank=self.rank, phase=self._phase, generation=generation, progress=self.progress))
 
-    def _raise_if_over(self) -> None:
+    def _stop_if_due(self) -> None:
         if not self.saves_before_stop or self._clock() >= self._stop_at:
             self.stop_if_asked()
+
+    def _raise_if_over(self) -> None:
+        self._stop_if_due()
         leave = self._leave
         if leave is not None and self.generation is not None and not _is_newer(self.generation, leave.generation):
             raise Interrupted(self.generation, leave.reason)

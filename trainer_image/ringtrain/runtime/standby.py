@@ -1,7 +1,8 @@
-"""`python -m ringtrain.runtime.standby`: imports all that a rank of the built-in trainer needs, and forks ranks.
+"""`python -m ringtrain.runtime.standby`: imports and reads all that a rank of the built-in trainer needs, and forks
+ranks.
 
-What was imported is shared by all forks, in time and in memory. It must never start a thread or touch a GPU: neither
-survives a fork.
+What was imported and read is shared by all forks, in time and in memory. It must never start a thread or touch a GPU:
+neither survives a fork.
 """
 
 import gc
@@ -9,8 +10,10 @@ import os
 import socket
 import sys
 import time
+from contextlib import suppress
 from typing import NoReturn
 
+from ringtrain.contract.environment import ReplicaEnvironment
 from ringtrain.contract.standby import GO, MAXIMUM_DESCRIPTORS, MAXIMUM_PACKET, VARIABLE, Forked, Order
 from ringtrain.processes import die_with_parent
 
@@ -21,9 +24,13 @@ def main() -> None:
     """Until the agent closes the connection."""
     connection = socket.socket(fileno=int(os.environ.pop(VARIABLE)))
     connection.set_inheritable(False)
+    # NumPy imports its random generators when the first is made.
+    import numpy.random  # noqa: F401
+
     from ringtrain.runtime.run import run
     from ringtrain.train import train
 
+    _keep_text(ReplicaEnvironment.from_env(os.environ))
     # Collected here, and then left alone: a collection in a fork would copy what all of them share.
     gc.collect()
     gc.freeze()
@@ -37,6 +44,16 @@ def main() -> None:
             sys.stderr.flush()
             # Taking torch apart module by module takes longer than the whole end of a job.
             os._exit(0)
+
+
+def _keep_text(environment: ReplicaEnvironment) -> None:
+    """Reads what all ranks train on: a new one needs not."""
+    from ringtrain.data.corpus import keep_corpus
+
+    if environment.trainer is not None:
+        # A rank meets the same error, and tells of it.
+        with suppress(Exception):
+            keep_corpus(environment.trainer.data)
 
 
 def _fork(connection: socket.socket, order: Order, descriptors: list[int]) -> bool:
@@ -80,6 +97,10 @@ def _become(order: Order, descriptors: list[int], gate: int) -> None:
     if os.read(gate, len(GO)) != GO:
         _end()
     os.close(gate)
+    if order.output is not None:
+        for stream in (sys.stdout, sys.stderr):
+            os.dup2(descriptors[order.output], stream.fileno())
+        os.close(descriptors[order.output])
     os.environ.update(order.environment)
     for variable, places in order.descriptors.items():
         os.environ[variable] = ",".join(str(descriptors[place]) for place in places)

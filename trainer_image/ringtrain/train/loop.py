@@ -1,6 +1,9 @@
 """The training function of the built-in trainer: entered anew in every generation."""
 
+import math
 from dataclasses import dataclass
+
+import torch
 
 from ringtrain.checkpoint.reader import Restored
 from ringtrain.checkpoint.saver import Saver, Votes
@@ -11,7 +14,8 @@ from ringtrain.contract.phases import Phase
 from ringtrain.contract.report import CommunicationTotals, Progress
 from ringtrain.contract.trainer_config import TrainerConfig
 from ringtrain.data.corpus import Corpus, load_corpus
-from ringtrain.models.costs import sublayer_costs
+from ringtrain.models.costs import model_flops, sublayer_costs
+from ringtrain.models.peaks import peak_flops
 from ringtrain.models.stage import of_rank
 from ringtrain.parallel.build import cut_model
 from ringtrain.parallel.compiler import require_compiler
@@ -45,11 +49,14 @@ def train(context: Context) -> None:
         _tell_parts(context, config, corpora.training.vocabulary)
         restored = _restore(context, trainer)
         agree(context.group, trainer.round, trainer.digest())
+        for logger in config.loggers:
+            context.training.log_to(logger)
         progress = Progress(round=trainer.round, total_rounds=config.rounds, loss=trainer.loss)
         context.beat(Phase.COMPILING, progress)
         saver = context.checkpoints.saver(restored) if context.checkpoints is not None else None
         try:
-            _train_rounds(context, config, trainer, _evaluation(context, config, corpora.held_out), saver)
+            work = _work(context, config, corpora.training.vocabulary)
+            _train_rounds(context, config, trainer, _evaluation(context, config, corpora.held_out), saver, work)
         finally:
             if saver is not None:
                 saver.close()
@@ -129,11 +136,31 @@ def _load(context: Context, trainer: Trainer, restored: Restored) -> None:
     if trainer.layout_changed:
         say(context.rank, "gradient buckets have changed since the checkpoint: bits may differ from an unbroken run's")
     if trainer.residuals_lost:
-        say(context.rank, "error feedback starts at zero: its state in the checkpoint is of other settings")
+        say(context.rank, "error feedback starts at zero: its state was lost, or is of other settings")
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    flops_per_token: int
+    peak_flops: float | None
+    """Of all ranks' devices."""
+
+
+def _work(context: Context, config: TrainerConfig, vocabulary: int) -> _Work:
+    peak = None
+    if context.device.type == "cuda":
+        precision = context.environment.parallelism.precision
+        peak = peak_flops(torch.cuda.get_device_name(context.device), precision)
+    return _Work(model_flops(config.model, vocabulary), peak and peak * context.world_size)
 
 
 def _train_rounds(
-    context: Context, config: TrainerConfig, trainer: Trainer, evaluation: Evaluation | None, saver: Saver | None
+    context: Context,
+    config: TrainerConfig,
+    trainer: Trainer,
+    evaluation: Evaluation | None,
+    saver: Saver | None,
+    work: _Work,
 ) -> None:
     totals = TrafficTotals()
     held_out_loss: float | None = None
@@ -141,12 +168,15 @@ def _train_rounds(
         phase = Phase.COMPILING if context.round is None else Phase.TRAINING
         # A hang from here on is one of the round, not of the checkpoint before it.
         context.beat(phase)
-        context.round_started(trainer.round + 1)
         trainer.begin_round()
+        context.round_started(trainer.round + 1)
         while trainer.micro_batches < config.batch.accumulation:
             trainer.train_micro_batch()
             context.beat(phase)
-        finished = trainer.finish_round(saver.votes() if saver is not None else Votes())
+        if saver is not None:
+            finished = trainer.finish_round(saver.votes(), saver.before_step)
+        else:
+            finished = trainer.finish_round(Votes(), lambda: None)
         communication = totals.add(trainer.codec, finished.traffic)
         if evaluation is not None and (trainer.round % evaluation.every == 0 or trainer.round == config.rounds):
             if held_out_loss is None and context.environment.parallelism.compile:
@@ -154,7 +184,7 @@ def _train_rounds(
                 context.beat(Phase.COMPILING)
             held_out_loss = trainer.evaluate(evaluation)
             say(context.rank, f"round {trainer.round}/{config.rounds} evaluation loss {held_out_loss:.3f}")
-        progress = _progress(config, finished, held_out_loss, communication)
+        progress = _progress(config, finished, held_out_loss, communication, work)
         if saver is not None:
             progress = progress.model_copy(update={"checkpoints": saver.totals})
         _tell(context, progress, finished.skipped)
@@ -165,14 +195,22 @@ def _train_rounds(
 
 
 def _progress(
-    config: TrainerConfig, finished: FinishedRound, held_out_loss: float | None, communication: CommunicationTotals
+    config: TrainerConfig,
+    finished: FinishedRound,
+    held_out_loss: float | None,
+    communication: CommunicationTotals,
+    work: _Work,
 ) -> Progress:
+    rate = finished.tokens / finished.traffic.round_seconds
     return Progress(
         round=finished.round,
         total_rounds=config.rounds,
         loss=finished.loss,
         evaluation_loss=held_out_loss,
-        tokens_per_second=finished.tokens / finished.traffic.round_seconds,
+        gradient_norm=finished.gradient_norm if math.isfinite(finished.gradient_norm) else None,
+        tokens_per_second=rate,
+        flops_per_second=rate * work.flops_per_token,
+        peak_flops_per_second=work.peak_flops,
         communication_share=finished.traffic.share,
         communication=communication,
     )
@@ -180,6 +218,7 @@ def _progress(
 
 def _tell(context: Context, progress: Progress, skipped: bool) -> None:
     context.beat(Phase.TRAINING, progress)
+    context.training.loggers.log(progress)
     say(
         context.rank,
         f"round {progress.round}/{progress.total_rounds} loss {progress.loss:.3f} "

@@ -1,6 +1,7 @@
 """Everything that one rank trains with in one generation, and its state as a checkpoint holds it."""
 
 import math
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 
@@ -45,6 +46,8 @@ class FinishedRound:
     """Mean per token over all ranks, in nats."""
     tokens: float
     """Of all ranks."""
+    gradient_norm: float
+    """Of the mean gradient, before clipping."""
     skipped: bool
     """Gradients were too large for fp16: parameters stay as they were."""
     traffic: RoundTraffic
@@ -109,9 +112,10 @@ class Trainer:
         self._tokens += sums.tokens
         self.micro_batches += 1
 
-    def finish_round(self, votes: Votes) -> FinishedRound:
-        """The optimizer step on the mean gradient over all tokens of all ranks; `votes` are this rank's. Raises
-        PeerLost or what polling does; then nothing of this trainer is of use any more."""
+    def finish_round(self, votes: Votes, before_step: Callable[[], None]) -> FinishedRound:
+        """The optimizer step on the mean gradient over all tokens of all ranks; `votes` are this rank's, and
+        `before_step` is called before what `state` gave changes. Raises PeerLost or what polling does; then nothing of
+        this trainer is of use any more."""
         totals = self._reducer.finish(self._tokens * self._precision.scale, self._loss, votes.values())
         tokens = totals.weight / self._precision.scale
         gradients = self._part.gradients()
@@ -121,6 +125,7 @@ class Trainer:
         norm = clip(
             gradients, self._part.copies, self._config.optimizer.gradient_clip, self._part.peers, self._group.device
         )
+        before_step()
         skipped = not self._scale_fits(norm)
         if not skipped:
             self._optimizer.step(learning_rate(self._config.optimizer, self.round + 1, self._config.rounds))
@@ -131,7 +136,7 @@ class Trainer:
         self._loss = 0.0
         self._data_position = self._batches.state_dict()
         joined = Votes.of_sums(totals.others)
-        return FinishedRound(self.round, self.loss, tokens, skipped, self._meter.end_round(), joined)
+        return FinishedRound(self.round, self.loss, tokens, norm, skipped, self._meter.end_round(), joined)
 
     def _scale_fits(self, norm: float) -> bool:
         """Whether a gradient of this norm is one. Sets the loss scale for the next round."""
@@ -148,8 +153,11 @@ class Trainer:
         return evaluation.loss(self.model, self._part.passes)
 
     def state(self) -> State:
-        """Between two micro-batches; its tensors are the living ones, so copy them before training goes on."""
+        """Between two micro-batches; its tensors are the living ones. Copy the local ones before training goes on, and
+        the others before the optimizer's step."""
         return State(
+            settled=True,
+            dispensable=True,
             replicated={
                 "round": self.round,
                 "loss": self.loss,
@@ -188,7 +196,7 @@ class Trainer:
         self._data_position = saved["data"]
         self.round = saved["round"]
         self.loss = saved["loss"]
-        if state.local is not None and self._all_fit(state.local):
+        if self._all_fit(state.local) and state.local is not None:
             self._load_local(state.local)
         else:
             randomness.seed(self._config.seed, self._group.rank, self.round)
@@ -203,9 +211,9 @@ class Trainer:
         if optimizer:
             self._optimizer.load_state_dict(saved["optimizer"])
 
-    def _all_fit(self, local: Tree) -> bool:
-        """Not when the model was cut elsewhere: then no rank goes on in the middle of a round."""
-        own, gradients = self._part.values(), local["accumulated"]["gradients"]
+    def _all_fit(self, local: Tree | None) -> bool:
+        """Not when the model was cut elsewhere: then no rank goes on in the middle of a round. All ranks must ask."""
+        own, gradients = self._part.values(), local["accumulated"]["gradients"] if local is not None else {}
         return self._group.every(
             all(name in own and own[name].shape == gradient.shape for name, gradient in gradients.items())
         )

@@ -22,19 +22,31 @@ class Messages:
     """
 
     def __init__(
-        self, codec: Codec, residual: Tensor | None, keep: float, clock: Callable[[], float] = time.perf_counter
+        self,
+        codec: Codec,
+        residual: Tensor | None,
+        keep: float,
+        *,
+        sample: bool = False,
+        clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         """`residual` is what was lost before, float32, like the values in length; None without error feedback.
 
-        `keep` is how much of what is lost now it takes: see `Codec.encode_with_residual`.
+        `keep` is how much of what is lost now it takes: see `Codec.encode_with_residual`. With `sample`, what encoding
+        loses of the first message is measured.
         """
         self._codec = codec
         self._residual = residual
         self._keep = keep
+        self._sample = sample
         self._clock = clock
         self.stage: Stage = OnCpu()
         """Where the values lie."""
         self.codec_seconds = 0.0
+        self.sampled_square = 0.0
+        """Sum of squares of the values of the message that was sampled; 0 when none was, or not all were finite."""
+        self.lost_square = 0.0
+        """And of what encoding lost of them."""
 
     def allocate(self, count: int, numel: int) -> Tensor:
         """Memory for `count` messages that hold `numel` values each: uint8 (count, bytes(numel)), on the CPU."""
@@ -50,12 +62,16 @@ class Messages:
         with self._timed():
             written = self.stage.begin(message)
             mark, data = _mark(written), self._data(values, written)
-            if self._residual is None:
+            residual = self._residual[offset : offset + values.numel()] if self._residual is not None else None
+            # Before encoding overwrites the residual.
+            wanted = _wanted(values, residual) if self._sample else None
+            if residual is None:
                 self._codec.queue_encode(values, data, mark)
             else:
-                residual = self._residual[offset : offset + values.numel()]
                 self._codec.queue_encode_with_residual(values, residual, self._keep, data, mark)
             self.stage.send(written, message)
+            if wanted is not None:
+                self._measure(wanted, data, mark)
 
     def read(self, message: Tensor, values: Tensor) -> None:
         """Overwrites `values`."""
@@ -73,6 +89,15 @@ class Messages:
             else:
                 self._codec.decode_add(self._data(values, self.stage.arrive(message)), values)
 
+    def _measure(self, wanted: Tensor, data: Tensor, mark: Tensor) -> None:
+        self._sample = False
+        if mark:
+            return
+        decoded = torch.empty_like(wanted)
+        self._codec.decode(data, decoded)
+        self.sampled_square = float(wanted.square().sum())
+        self.lost_square = float(decoded.sub_(wanted).square().sum())
+
     def _data(self, values: Tensor, message: Tensor) -> Tensor:
         return message[_HEADER_BYTES : _HEADER_BYTES + self._codec.encoded_bytes(values.numel())]
 
@@ -81,6 +106,10 @@ class Messages:
         began = self._clock()
         yield
         self.codec_seconds += self._clock() - began
+
+
+def _wanted(values: Tensor, residual: Tensor | None) -> Tensor:
+    return values.float() if residual is None else values.float() + residual
 
 
 def _mark(message: Tensor) -> Tensor:

@@ -1,30 +1,31 @@
-"""The commands: `ringtrain run`, `ringtrain validate`, `ringtrain advise`, and those that packages bring."""
+"""`ringtrain run`."""
 
 import asyncio
 import os
 import sys
-from importlib.metadata import entry_points, version
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from ringtrain.contract.faults import Fault, parse_fault
-from ringtrain_operator.advisor.advise import advise_command
 from ringtrain_operator.api.spec import TrainingJobSpec
+from ringtrain_operator.commands import exit_status
+from ringtrain_operator.commands.options import RUN_DIRECTORIES, DirectoryOption, FileOption
+from ringtrain_operator.commands.usage import UsageError, read_job, refuse
 from ringtrain_operator.local.gpus import visible_gpus
 from ringtrain_operator.local.local_run import Outcome, run_locally
 from ringtrain_operator.local.loopback import NoFreeBlock
 from ringtrain_operator.local.output import Output
+from ringtrain_operator.local.page_view import PortTaken
 from ringtrain_operator.local.run_directory import BadRunDirectory, RunDirectory, RunDirectoryLost
-from ringtrain_operator.local.usage import UsageError, read_job, refuse
 from ringtrain_operator.plan.observed import JobKey
 
-_EXIT_STATUS = {Outcome.SUCCEEDED: 0, Outcome.FAILED: 1, Outcome.INTERRUPTED: 130}
+_EXIT_STATUS = {
+    Outcome.SUCCEEDED: 0,
+    Outcome.FAILED: exit_status.FAILED,
+    Outcome.INTERRUPTED: exit_status.INTERRUPTED,
+}
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
-
-FileOption = Annotated[Path, typer.Option("--file", "-f", help="YAML file with one TrainingJob.", show_default=False)]
 FaultOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -34,36 +35,23 @@ FaultOption = Annotated[
         show_default=False,
     ),
 ]
-DirectoryOption = Annotated[
-    Path,
-    typer.Option("--directory", help="Folder for the jobs' run directories: checkpoints, logs, status."),
-]
 FreshOption = Annotated[
     bool, typer.Option("--fresh", help="Start over: delete the checkpoints of earlier runs of this job first.")
 ]
+WebOption = Annotated[bool, typer.Option("--web", help="Serve a page about the job, to this machine only.")]
+WebPortOption = Annotated[
+    int,
+    typer.Option("--web-port", min=0, max=65535, help="Port of the page; by default a free one.", show_default=False),
+]
 
 
-def _show_version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"ringtrain {version('ringtrain')}")
-        raise typer.Exit
-
-
-@app.callback()
-def _root(
-    show: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
-    ] = False,
-) -> None:
-    """Fault-tolerant distributed training of PyTorch models: TrainingJobs on this machine."""
-
-
-@app.command()
 def run(
     file: FileOption,
     fault: FaultOption = None,
-    directory: DirectoryOption = Path(".ringtrain"),
+    directory: DirectoryOption = RUN_DIRECTORIES,
     fresh: FreshOption = False,
+    web: WebOption = False,
+    web_port: WebPortOption = 0,
 ) -> None:
     """Run a TrainingJob on this machine, with processes in place of pods.
 
@@ -81,10 +69,11 @@ def run(
             if fresh:
                 run_directory.clear()
             output = Output(sys.stdout.fileno())
-            outcome = asyncio.run(run_locally(job, spec, run_directory, faults, gpus, output))
+            page_port = web_port if web or web_port else None
+            outcome = asyncio.run(run_locally(job, spec, run_directory, faults, gpus, output, page_port))
     except UsageError as error:
         raise refuse(*error.lines) from error
-    except (BadRunDirectory, NoFreeBlock) as error:
+    except (BadRunDirectory, NoFreeBlock, PortTaken) as error:
         raise refuse(str(error)) from error
     except RunDirectoryLost as error:
         typer.echo(f"error: {error}", err=True)
@@ -92,23 +81,6 @@ def run(
     if outcome is Outcome.INTERRUPTED and output.reader_gone:
         typer.echo("standard output was closed, so the job was stopped: run it again to go on", err=True)
     raise typer.Exit(_EXIT_STATUS[outcome])
-
-
-@app.command()
-def validate(file: FileOption) -> None:
-    """Check a TrainingJob file and say all that is wrong with it (exit status 2)."""
-    try:
-        job, _ = read_job(file)
-    except UsageError as error:
-        raise refuse(*error.lines) from error
-    typer.echo(f"{file}: TrainingJob {job.name} is valid")
-
-
-app.command(name="advise")(advise_command)
-
-# Typer apps of what the operator must not import, such as the trainer's `ringtrain checkpoints`.
-for _point in entry_points(group="ringtrain.commands"):
-    app.add_typer(_point.load(), name=_point.name)
 
 
 def _faults(texts: list[str], spec: TrainingJobSpec) -> tuple[Fault, ...]:

@@ -7,9 +7,8 @@ import typer
 from ringtrain_operator.api.metadata import metadata_problems
 from ringtrain_operator.api.spec import TrainingJobSpec
 from ringtrain_operator.api.validation import InvalidSpec, parse
+from ringtrain_operator.commands import exit_status
 from ringtrain_operator.local.job_file import BadJobFile, JobFile, read_job_file
-
-_UNUSABLE = 2
 
 
 class UsageError(Exception):
@@ -20,11 +19,11 @@ class UsageError(Exception):
         self.lines = lines
 
 
-def refuse(*lines: str) -> typer.Exit:
+def refuse(*lines: str, status: int = exit_status.REFUSED) -> typer.Exit:
     """Tells the user; raise what it returns."""
     for line in lines:
         typer.echo(f"error: {line}", err=True)
-    return typer.Exit(_UNUSABLE)
+    return typer.Exit(status)
 
 
 def read_job(file: Path) -> tuple[JobFile, TrainingJobSpec]:

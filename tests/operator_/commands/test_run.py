@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from ringtrain_operator.local.commands import app
+from ringtrain_operator.commands.app import app
 from ringtrain_operator.local.run_directory import RunDirectory
 from ringtrain_operator.plan.observed import JobKey
 
@@ -42,13 +42,7 @@ def test_version() -> None:
     assert invoke("--version").output == f"ringtrain {version('ringtrain')}\n"
 
 
-def test_a_good_file_is_valid(tmp_path: Path) -> None:
-    path = write(tmp_path)
-    result = invoke("validate", "-f", path)
-    assert (result.exit_code, result.output) == (0, f"{path}: TrainingJob small is valid\n")
-
-
-@pytest.mark.parametrize("command", ["validate", "run"])
+@pytest.mark.parametrize("command", [("validate",), ("run", "-f"), ("submit", "-f")])
 @pytest.mark.parametrize(
     ("old", "new", "complaint"),
     [
@@ -61,22 +55,22 @@ def test_a_good_file_is_valid(tmp_path: Path) -> None:
         ("name: small", "name: ../../etc", r"metadata\.name"),
     ],
 )
-def test_bad_files_are_refused(tmp_path: Path, command: str, old: str, new: str, complaint: str) -> None:
-    error = refused(invoke(command, "-f", write(tmp_path, JOB.replace(old, new))))
+def test_bad_files_are_refused(tmp_path: Path, command: tuple[str, ...], old: str, new: str, complaint: str) -> None:
+    error = refused(invoke(*command, write(tmp_path, JOB.replace(old, new))))
     assert re.search(complaint, error)
     assert all(line.startswith("error: ") for line in error.splitlines())
 
 
 def test_a_namespace_that_kubernetes_refuses(tmp_path: Path) -> None:
     text = JOB.replace("name: small", "name: small, namespace: Team_A").replace("replicas: 2", "replicas: 0")
-    namespace, replicas = refused(invoke("validate", "-f", write(tmp_path, text))).splitlines()
+    namespace, replicas = refused(invoke("validate", write(tmp_path, text))).splitlines()
     assert "job.yaml: metadata.namespace: must be at most 63 lower-case letters" in namespace
     assert "job.yaml: spec.replicas: " in replicas
 
 
 def test_each_problem_has_its_line(tmp_path: Path) -> None:
     text = JOB.replace("replicas: 2", "replicas: 0").replace("device: cpu", "device: tpu")
-    assert len(refused(invoke("validate", "-f", write(tmp_path, text))).splitlines()) == 2
+    assert len(refused(invoke("validate", write(tmp_path, text))).splitlines()) == 2
 
 
 def test_a_missing_file(tmp_path: Path) -> None:
