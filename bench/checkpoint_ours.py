@@ -40,6 +40,7 @@ class Ours(Way):
 
     def before_step(self) -> None:
         self._session.beat(Phase.TRAINING)
+        self._saver.before_step()
 
     def end_round(self, round: int, votes: Votes) -> None:
         began, before = time.monotonic(), self._saver.totals.snapshots

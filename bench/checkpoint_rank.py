@@ -113,7 +113,7 @@ class Rank:
         way.before_step()
         votes = way.votes()
         stepping = time.monotonic()
-        finished = trainer.finish_round(votes)
+        finished = trainer.finish_round(votes, lambda: None)
         stepped = time.monotonic()
         way.end_round(number, finished.votes)
         return stepping - trained + time.monotonic() - stepped

@@ -58,8 +58,15 @@ TRUNCATED = "-truncated"
 
 
 def rows() -> dict[str, CommunicationConfig]:
-    """By name; `wNN` is a warm-up of so many rounds, `ef` plain and `damped` damped error feedback."""
-    found = {"fp32": CommunicationConfig(codec="none"), "bf16": CommunicationConfig(codec="bf16")}
+    """By name; `wNN` is a warm-up of so many rounds, `ef` plain and `damped` damped error feedback.
+
+    `fp32-direct` adds in another order and loses nothing: how far it ends from `fp32` is what a pair of runs resolves.
+    """
+    found = {
+        "fp32": CommunicationConfig(codec="none"),
+        "fp32-direct": CommunicationConfig(codec="none", algorithm="direct"),
+        "bf16": CommunicationConfig(codec="bf16"),
+    }
     for algorithm in ("ring", "direct"):
         for rate in (4, 5, 6, 8):
             for warm_up in (0, 50):

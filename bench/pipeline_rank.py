@@ -146,7 +146,7 @@ def _ours(row: Row, rank: int, port: int) -> tuple[nn.Module, Callable[[], None]
         trainer.begin_round()
         for _ in range(row.config.batch.accumulation):
             trainer.train_micro_batch()
-        trainer.finish_round(Votes())
+        trainer.finish_round(Votes(), lambda: None)
 
     return trainer.model, batch
 

@@ -41,6 +41,7 @@ def rows() -> dict[str, Row]:
     codecs: dict[str, dict[str, Any]] = {
         "bf16": {"codec": "bf16"},
         "zfp-8": {"codec": "zfp", "rate": 8},
+        "zfp-5": {"codec": "zfp", "rate": 5},
         "zfp-4": {"codec": "zfp", "rate": 4},
         "int4": {"codec": "int4"},
     }
