@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -20,6 +20,7 @@ from ringtrain_operator.cluster.cache import Cache, KnownPod, key_of
 from ringtrain_operator.cluster.kinds import RESOURCES, Kind, path
 from ringtrain_operator.cluster.nodes import Nodes
 from ringtrain_operator.cluster.protocol import Conflict, Rejected
+from ringtrain_operator.cluster.refusals import Refusals
 from ringtrain_operator.cluster.room import Rooms
 from ringtrain_operator.plan import pod_group
 from ringtrain_operator.plan.advice import with_advice
@@ -29,7 +30,6 @@ from ringtrain_operator.plan.names import LABEL_JOB, claim_name
 from ringtrain_operator.plan.observed import Job, JobKey, Observed, Pod
 from ringtrain_operator.plan.result import Create, DeletePod, EndPod, Event
 from ringtrain_operator.plan.room import Room
-from ringtrain_operator.queue import LONGEST_BACKOFF
 
 _KINDS = {
     "Pod": Kind.PODS,
@@ -38,17 +38,10 @@ _KINDS = {
     "NetworkPolicy": Kind.POLICIES,
 }
 _REFUSALS = frozenset({400, 403, 404, 413, 422})
-_REFUSAL_SECONDS = 2 * LONGEST_BACKOFF
 _CLAIM_SECONDS = 60.0
 """A claim of the user's that was there is not asked for again for so long: it is not watched."""
 
 _logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class _Refusal:
-    words: str
-    at: float
 
 
 class KubernetesCluster:
@@ -78,8 +71,7 @@ class KubernetesCluster:
         """When statuses were, by job UID."""
         self._agents = Agents(clock)
         self._clock = clock
-        self._refusals: dict[str, dict[str, _Refusal]] = {}
-        """By job UID, and by kind and name of what was refused."""
+        self._refusals = Refusals(clock)
 
     async def get_job(self, key: JobKey) -> Job | None:
         """Raises ApiError, and pydantic's ValidationError when the job's status is not one the operator wrote."""
@@ -114,7 +106,7 @@ class KubernetesCluster:
             policy_exists=self._agents_from is not None and self._cache.has(job, Kind.POLICIES, name),
             report=report,
             namespace_ending=ending,
-            refused=self._refused(job),
+            refused=self._refusals.words(job.uid),
         )
 
     @asynccontextmanager
@@ -188,13 +180,13 @@ class KubernetesCluster:
             else:
                 await self._create(job, create.manifest)
         except Rejected as rejected:
-            known = bool(self._refused(job))
-            self._refusals.setdefault(job.uid, {})[name] = _Refusal(str(rejected), self._clock())
+            known = bool(self._refusals.words(job.uid))
+            self._refusals.refused(job.uid, name, str(rejected))
             # One event, however many pods are refused, and however often.
             if not known:
                 await self.emit(job, Event("Warning", "CreateFailed", str(rejected)))
             raise
-        self._refusals.get(job.uid, {}).pop(name, None)
+        self._refusals.taken(job.uid, name)
 
     async def delete_job(self, job: Job) -> None:
         """Raises Conflict when the job was changed since it was read, else ApiError."""
@@ -262,7 +254,7 @@ class KubernetesCluster:
         """Drops what is remembered of jobs that no longer exist."""
         kept, now = set(keys), self._clock()
         self._nodes_of = {key: nodes for key, nodes in self._nodes_of.items() if key in kept}
-        self._refusals = {uid: refusals for uid, refusals in self._refusals.items() if uid in uids}
+        self._refusals.forget_all_but(uids)
         self._written = {uid: time for uid, time in self._written.items() if uid in uids}
         self._agents.forget_all_but(kept)
         self._claims = {claim: at for claim, at in self._claims.items() if now - at < _CLAIM_SECONDS}
@@ -292,7 +284,7 @@ class KubernetesCluster:
         """It is asked for when pods went, or could not be made: else it does not matter."""
         there = {pod.uid for pod in pods if not pod.deleting}
         lost = any(member.pod_uid is not None and member.pod_uid not in there for member in job.status.members)
-        if job.status.phase in TERMINAL or not (lost or self._refused(job)):
+        if job.status.phase in TERMINAL or not (lost or self._refusals.words(job.uid)):
             return False
         raw = await self._api.get(f"/api/v1/namespaces/{job.key.namespace}")
         return raw is None or "deletionTimestamp" in raw["metadata"]
@@ -309,11 +301,6 @@ class KubernetesCluster:
                 return False
             self._claims[wanted] = self._clock()
         return True
-
-    def _refused(self, job: Job) -> str:
-        """Why something that the job still lacks was refused lately: what is lacking is tried again all the time."""
-        refusals = self._refusals.get(job.uid, {}).values()
-        return next((refusal.words for refusal in refusals if self._clock() - refusal.at < _REFUSAL_SECONDS), "")
 
     async def _create(self, job: Job, manifest: Mapping[str, Any]) -> None:
         kind, name = _KINDS[manifest["kind"]], manifest["metadata"]["name"]
