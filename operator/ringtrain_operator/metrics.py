@@ -29,7 +29,7 @@ _GAUGES: tuple[tuple[str, str, Callable[[TrainingJobStatus], float | None]], ...
 _COUNTERS: tuple[tuple[str, str, Callable[[TrainingJobStatus], float]], ...] = (
     (
         "ringtrain_job_restarts",
-        "Replacements of pods, and restarts of ranks in their pods, so far.",
+        "Restarts after failures so far, of pods and of ranks in their pods; what fails together is one.",
         lambda status: status.restarts,
     ),
     (

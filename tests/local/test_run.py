@@ -42,6 +42,18 @@ def test_a_stopped_rank_is_found_and_counted_as_a_hang(plain: Finished, runs: Ru
     assert stopped.fact("digest") == plain.fact("digest")
 
 
+@pytest.mark.parametrize("fault", ["stop", "raise"])
+def test_what_befalls_all_ranks_at_once_is_one_restart(plain: Finished, runs: Runs, fault: str) -> None:
+    faults = [word for rank in range(3) for word in ("--fault", f"{fault}:rank={rank},round=8")]
+    struck = runs.start(*faults, name=f"all-{fault}", training_timeout=5).finish()
+    assert struck.code == 0, struck.output
+    assert struck.fact("restarts") == "1, counted against the budget: 1"
+    if fault == "stop":
+        # Who is stopped does not hear that others have failed before.
+        assert [f"rank {rank} all-stop-{rank}-0 Hang" in struck.output for rank in range(3)] == [True] * 3
+    assert struck.fact("digest") == plain.fact("digest")
+
+
 def test_a_bad_configuration_fails_at_once(runs: Runs) -> None:
     failed = runs.start("--fault", "exit:rank=2,round=3,code=78", name="misconfigured").finish()
     assert failed.code == 1, failed.output

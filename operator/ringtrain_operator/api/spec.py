@@ -174,7 +174,8 @@ class FaultTolerance(ContractModel):
     """What is done about failures."""
 
     max_restarts: int = Field(default=10, ge=0, le=10_000)
-    """Restarts by failures that the job may spend before it is Failed. Preemptions are not counted."""
+    """Restarts by failures that the job may spend before it is Failed. Preemptions are not counted; what fails before
+    the next generation has begun counts once, but a rank that fails again."""
     restart_window_seconds: int | None = Field(default=None, ge=1, json_schema_extra={"format": "int64"})
     """Only restarts of the last so many seconds spend maxRestarts; when absent, all of the job's life."""
     rules: tuple[FailureRule, ...] = Field(default=(), max_length=32)

@@ -96,6 +96,20 @@ class Failure(ContractModel):
     """Whether it spent the restart budget."""
     in_place: bool = False
     """Whether the rank was started again in its pod; else the pod was replaced."""
+    generation: str = ""
+    """EPOCH.ATTEMPT of the newest generation before it, as far as is known: failures of one generation count as one
+    restart."""
+
+
+class Incident(ContractModel):
+    """The failures that count as one restart: those of one generation, one of each rank."""
+
+    generation: str
+    """EPOCH.ATTEMPT of the generation; empty before the first."""
+    failed: tuple[str, ...] = ()
+    """Who failed in it: `rank 3`, or `replica 1` where the rank is not known."""
+    counted: bool = False
+    """Whether it spent the restart budget."""
 
 
 class ExcludedNode(ContractModel):
@@ -172,11 +186,14 @@ class TrainingJobStatus(ContractModel):
     started_with: str = ""
     """As JSON, what the pods were told of the spec and must all be told alike."""
     restarts: int = 0
-    """Replacements of pods, and restarts of ranks in their pods, so far."""
+    """Restarts after failures so far: of pods that were replaced, and of ranks in their pods. Failures of several ranks
+    in one generation are one."""
     counted_restarts: int = 0
     """Those that spent the budget of faultTolerance.maxRestarts."""
     recent_counted_restarts: tuple[datetime, ...] = ()
     """Times of those within faultTolerance.restartWindowSeconds, which spend the budget still; none without it."""
+    incident: Incident | None = None
+    """The last restart, of which later failures may turn out to be part."""
     round: int = 0
     """Rounds finished."""
     total_rounds: int = 0

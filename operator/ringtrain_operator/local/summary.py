@@ -4,6 +4,7 @@ from pathlib import Path
 
 from ringtrain_operator.api.status import TERMINAL, TrainingJobStatus
 from ringtrain_operator.local.snapshot import History
+from ringtrain_operator.plan.failures import who_failed
 
 _TAIL_LINES = 15
 _DIGEST = "final digest "
@@ -31,10 +32,11 @@ def summary(status: TrainingJobStatus, history: History, checkpoints: Path | Non
 def _failures(status: TrainingJobStatus) -> list[str]:
     rows = []
     for failure in status.failures:
-        who = f"replica {failure.replica}" if failure.rank is None else f"rank {failure.rank}"
         code = "" if failure.exit_code is None else f" (exit code {failure.exit_code})"
         said = f": {failure.message}" if failure.message else ""
-        rows.append(f"failure     {failure.time:%H:%M:%S} {who} {failure.pod} {failure.reason}{code}{said}")
+        rows.append(
+            f"failure     {failure.time:%H:%M:%S} {who_failed(failure)} {failure.pod} {failure.reason}{code}{said}"
+        )
     return rows
 
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from ringtrain_operator.api.status import Failure
+from ringtrain_operator.plan.incidents import grouped
 
 FREE = 3
 """Times within WINDOW that are repaired at once."""
@@ -18,11 +19,9 @@ def seconds_to_wait(replica: int, failures: Sequence[Failure], now: datetime) ->
     Its own losses count, and the job's own faults, whichever replica showed them: one cause often ends several pods
     at once, which counts as one time.
     """
-    recent = {
-        failure.time
-        for failure in failures
-        if (failure.counted or failure.replica == replica) and not failure.in_place and now - failure.time < WINDOW
-    }
+    told = (failure for failure in failures if failure.counted or failure.replica == replica)
+    lost = grouped(failure for failure in told if not failure.in_place and now - failure.time < WINDOW)
+    recent = [group[-1].time for group in lost]
     if len(recent) <= FREE:
         return 0
     delay = min(FIRST_SECONDS * 2.0 ** (len(recent) - FREE - 1), LONGEST_SECONDS)

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from ringtrain.contract import exit_codes
 from ringtrain_operator.api.spec import FailureAction, FaultTolerance
 from ringtrain_operator.api.status import Failure, TrainingJobStatus
+from ringtrain_operator.plan import incidents
 from ringtrain_operator.plan.failures import describe
 from ringtrain_operator.plan.observed import Job
 
@@ -26,9 +27,9 @@ def judge(
     for failure in failures:
         if failure.action is FailureAction.FAIL_JOB:
             return GivenUp(failure.reason, f"{describe(failure)}; {_advice(failure)} ({_logs(job, failure)})")
-    counted = [failure for failure in failures if failure.counted]
-    if spent(status, tolerance, now) + len(counted) > tolerance.max_restarts:
-        last = counted[-1]
+    after = charged(status, failures, tolerance, now)
+    if after.counted_restarts > status.counted_restarts and spent(after, tolerance, now) > tolerance.max_restarts:
+        last = [failure for failure in failures if failure.counted][-1]
         return GivenUp(
             "MaxRestartsExceeded",
             f"restarted {spent(status, tolerance, now)} of {tolerance.max_restarts} times{_within(tolerance)} "
@@ -41,14 +42,27 @@ def judge(
 def charged(
     status: TrainingJobStatus, failures: Sequence[Failure], tolerance: FaultTolerance, now: datetime
 ) -> TrainingJobStatus:
-    """`status` with the restarts after `failures` in its counters."""
-    counted = sum(failure.counted for failure in failures)
-    recent = (*_recent(status, tolerance, now), *[now] * counted) if tolerance.restart_window_seconds else ()
+    """`status` with the restarts after `failures` in its counters: one for each incident."""
+    for failure in failures:
+        if failure.action is not FailureAction.IGNORE:
+            status = _charged(status, failure, tolerance, now)
+    return status
+
+
+def _charged(
+    status: TrainingJobStatus, failure: Failure, tolerance: FaultTolerance, now: datetime
+) -> TrainingJobStatus:
+    incident = incidents.of(status.incident, failure)
+    begins = incidents.begins(incident)
+    was_counted = not begins and status.incident is not None and status.incident.counted
+    counts = incident.counted and not was_counted
+    recent = (*_recent(status, tolerance, now), *[now] * counts) if tolerance.restart_window_seconds else ()
     return status.model_copy(
         update={
-            "restarts": status.restarts + sum(failure.action is not FailureAction.IGNORE for failure in failures),
-            "counted_restarts": status.counted_restarts + counted,
+            "restarts": status.restarts + begins,
+            "counted_restarts": status.counted_restarts + counts,
             "recent_counted_restarts": recent,
+            "incident": incident,
         }
     )
 

@@ -16,7 +16,7 @@ from ringtrain_operator.plan.waiting import name
 
 def disbanded(status: TrainingJobStatus) -> TrainingJobStatus:
     """No pod stands for a replica any more; those that come after have a higher epoch."""
-    return status.model_copy(update={"members": (), "epoch": status.epoch + 1, "ready": 0})
+    return status.model_copy(update={"members": (), "epoch": status.epoch + 1, "ready": 0, "incident": None})
 
 
 def is_lost(status: TrainingJobStatus, pods: Sequence[Pod]) -> bool:

@@ -11,6 +11,7 @@ from ringtrain_operator.api.spec import FailureAction, FaultTolerance, NodeExclu
 from ringtrain_operator.api.status import ExcludedNode, Failure, TrainingJobStatus
 from ringtrain_operator.plan.failure_policy import CONTAINER_STATUS_UNKNOWN
 from ringtrain_operator.plan.failures import NODE_LOST
+from ringtrain_operator.plan.incidents import grouped
 from ringtrain_operator.plan.result import Event
 
 _NODES_DOING = frozenset({NODE_LOST, CONTAINER_STATUS_UNKNOWN, exit_codes.reason(ExitCode.HANG)})
@@ -58,7 +59,9 @@ def _suspects(failures: Sequence[Failure], enough: int) -> list[str]:
 
 
 def _nodes(failures: Sequence[Failure]) -> list[str]:
-    return [failure.node for failure in failures if failure.node is not None]
+    """Each once for each incident: what several ranks suffer there at once is one failure of the node."""
+    told = (dict.fromkeys(failure.node for failure in group) for group in grouped(failures))
+    return [node for nodes in told for node in nodes if node is not None]
 
 
 def _may_be_the_nodes(failure: Failure) -> bool:

@@ -1,7 +1,7 @@
 """Whether the pod that stands for a replica has failed, and why."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from pydantic import ValidationError
@@ -56,11 +56,12 @@ LONGEST_MESSAGE = 500
 @dataclass(frozen=True, slots=True)
 class _Cause:
     reason: str
-    message: str
+    message: str = ""
     disrupted: bool = False
     """The cluster ended the pod for needs of its own."""
     exit_code: int | None = None
     rank: int | None = None
+    generation: str | None = None
 
 
 def has_ended(pod: Pod) -> bool:
@@ -96,6 +97,7 @@ def failure_of(
         message=cause.message[:LONGEST_MESSAGE],
         action=action,
         counted=action is FailureAction.RESTART,
+        generation=cause.generation or job.status.generation,
     )
 
 
@@ -107,11 +109,15 @@ def termination_message(text: str) -> TerminationMessage | None:
         return None
 
 
+def who_failed(failure: Failure) -> str:
+    """`rank 3`, or `replica 1` where the rank is not known."""
+    return f"rank {failure.rank}" if failure.rank is not None else f"replica {failure.replica}"
+
+
 def describe(failure: Failure) -> str:
     """`rank 3 on pod x, node y: Hang: ...`."""
-    who = f"rank {failure.rank}" if failure.rank is not None else f"replica {failure.replica}"
     where = f"pod {failure.pod}" + (f", node {failure.node}" if failure.node else "")
-    return f"{who} on {where}: {failure.reason}" + (f": {failure.message}" if failure.message else "")
+    return f"{who_failed(failure)} on {where}: {failure.reason}" + (f": {failure.message}" if failure.message else "")
 
 
 def _happened(pod: Pod, health: NodeHealth) -> datetime | None:
@@ -137,14 +143,20 @@ def _cause(member: Member, pod: Pod | None, spec_generation: int, health: NodeHe
 def _cause_of_end(pod: Pod) -> _Cause:
     said = termination_message(pod.message)
     code = pod.exit_code if pod.exit_code is not None else (said.exit_code if said else None)
-    message, rank = (said.message, said.rank) if said else (pod.message.strip(), None)
+    cause = _named_cause(pod, code, said)
+    if said is None:
+        return replace(cause, message=pod.message.strip(), exit_code=code)
+    return replace(cause, message=said.message, exit_code=code, rank=said.rank, generation=said.generation)
+
+
+def _named_cause(pod: Pod, code: int | None, said: TerminationMessage | None) -> _Cause:
     if pod.reason in _CLUSTERS_DOING and _EXCEEDED in pod.message:
-        return _Cause(EVICTED_OVER_LIMIT, message, exit_code=code, rank=rank)
+        return _Cause(EVICTED_OVER_LIMIT)
     if pod.reason in _CLUSTERS_DOING or pod.reason.startswith(_REFUSED_BY_NODE):
-        return _Cause(pod.reason, message, disrupted=True, exit_code=code, rank=rank)
+        return _Cause(pod.reason, disrupted=True)
     if pod.reason in _LOST_TRACK:
-        return _Cause(CONTAINER_STATUS_UNKNOWN, message, exit_code=code, rank=rank)
-    return _Cause(_reason(pod, code, said), message, disrupted=_is_disrupted(pod), exit_code=code, rank=rank)
+        return _Cause(CONTAINER_STATUS_UNKNOWN)
+    return _Cause(_reason(pod, code, said), disrupted=_is_disrupted(pod))
 
 
 def _is_disrupted(pod: Pod) -> bool:

@@ -28,7 +28,7 @@ def new_failures(
         epoch, number = known.get(failure.replica, (-1, 0))
         if failure.epoch == epoch and failure.number > number:
             known[failure.replica] = (epoch, failure.number)
-            found.append(_failure(job, failure, nodes.get((failure.replica, epoch)), rules))
+            found.append(_failure(job, failure, nodes.get((failure.replica, epoch)), rules, status.generation))
     if not found:
         return status, []
     members = [member.model_copy(update={"in_place_restarts": known[member.index][1]}) for member in status.members]
@@ -36,7 +36,10 @@ def new_failures(
     return status.model_copy(update={"members": tuple(members), "failures": failures}), found
 
 
-def _failure(job: Job, failure: RankFailure, node: str | None, rules: Sequence[FailureRule]) -> Failure:
+def _failure(
+    job: Job, failure: RankFailure, node: str | None, rules: Sequence[FailureRule], generation: str
+) -> Failure:
+    """`generation` is the newest that trained."""
     reason = exit_codes.reason(failure.exit_code)
     action = decide(rules, reason, failure.exit_code, frozenset())
     return Failure(
@@ -51,4 +54,5 @@ def _failure(job: Job, failure: RankFailure, node: str | None, rules: Sequence[F
         action=action,
         counted=action is FailureAction.RESTART,
         in_place=True,
+        generation=failure.generation or generation,
     )

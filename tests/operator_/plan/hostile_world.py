@@ -3,6 +3,7 @@
 What the operator does to it is checked as it does it: a broken promise is an AssertionError in the middle of a pass.
 """
 
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
@@ -79,8 +80,8 @@ class World:
     """Those whose own fault it was."""
     sizes: dict[str, int] = field(default_factory=dict)
     """How many replicas each pod was told of."""
-    replacements: int = 0
-    ignored: int = 0
+    replacements: Counter[int] = field(default_factory=Counter)
+    """By replica, but for those that a rule ignores."""
     events: list[Event] = field(default_factory=list)
     history: list[Observed] = field(default_factory=list)
 
@@ -264,7 +265,8 @@ class World:
         else:
             assert status.epoch == before.epoch + bool(before.members)
             assert all(member.epoch == status.epoch for member in status.members)
-        assert status.restarts == self.replacements - self.ignored
+        # Several replicas at once are one restart, the same one again is another.
+        assert max(self.replacements.values(), default=0) <= status.restarts <= self.replacements.total()
         assert status.counted_restarts <= MAX_RESTARTS
         if status.reduced is not None:
             assert self.elastic
@@ -288,10 +290,10 @@ class World:
         raised = [member for member in status.members if member.epoch != epochs[member.index]]
         assert all(member.epoch > before.epoch for member in raised)
         assert status.epoch == max([before.epoch, *(member.epoch for member in raised)])
-        self.replacements += len(raised)
+        self.replacements.update(member.index for member in raised)
         acted_on = [failure for failure in status.failures if failure not in before.failures]
         if status.phase not in TERMINAL:
-            self.ignored += sum(failure.action is FailureAction.IGNORE for failure in acted_on)
+            self.replacements.subtract(f.replica for f in acted_on if f.action is FailureAction.IGNORE)
 
     def created(self, manifest: Pod, size: int) -> None:
         """`size`: how many replicas it was told of."""

@@ -47,6 +47,8 @@ def test_the_jobs_own_faults_make_all_wait() -> None:
     assert seconds_to_wait(0, losses(FREE + 1, counted=True, replica=1), NOW) == FIRST_SECONDS
 
 
-def test_faults_of_one_moment_are_one() -> None:
-    at_once = [each for replica in range(9) for each in losses(1, counted=True, replica=replica)]
-    assert seconds_to_wait(0, at_once, NOW) == 0
+def test_one_cause_is_one_fault_however_many_pods_it_ends() -> None:
+    together = [each for replica in range(9) for each in losses(1, counted=True, replica=replica, age=9 - replica)]
+    assert seconds_to_wait(0, together, NOW) == 0
+    again = [each for _ in range(FREE + 1) for each in together]
+    assert seconds_to_wait(0, again, NOW) == FIRST_SECONDS - 1

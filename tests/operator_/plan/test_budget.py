@@ -22,12 +22,17 @@ def judge(of: Job, before: TrainingJobStatus, failures: Sequence[Failure], max_r
 
 
 def failure(
-    code: int = 82, reason: str = "Hang", action: FailureAction = FailureAction.RESTART, *, counted: bool = True
+    code: int = 82,
+    reason: str = "Hang",
+    action: FailureAction = FailureAction.RESTART,
+    *,
+    counted: bool = True,
+    rank: int = 3,
 ) -> Failure:
     return Failure(
         time=NOW,
         replica=1,
-        rank=3,
+        rank=rank,
         pod="gpt-1-0",
         node="node-1",
         reason=reason,
@@ -56,8 +61,29 @@ def test_one_more_ends_the_job_with_words_to_act_on() -> None:
     )
 
 
-def test_several_failures_at_once_are_all_counted() -> None:
+def test_a_rank_that_fails_again_and_again_is_counted_each_time() -> None:
     assert judge(job(), status(0, counted_restarts=1), [failure(), failure()], 2) is not None
+
+
+def test_ranks_that_fail_together_are_counted_once() -> None:
+    together = [failure(rank=rank) for rank in range(9)]
+    assert judge(job(), status(0, counted_restarts=1), together, 2) is None
+    after = charged(status(0, counted_restarts=1), together, FaultTolerance(), NOW)
+    assert (after.restarts, after.counted_restarts) == (1, 2)
+    # What is seen of it later costs no more, but a rank that fails anew does.
+    assert judge(job(), after, [failure(rank=10)], 2) is None
+    assert judge(job(), after, [failure(rank=0)], 2) is not None
+
+
+def test_a_failure_that_counts_makes_its_whole_incident_count() -> None:
+    spared = charged(status(0), [failure(counted=False)], WITHIN_A_MINUTE, NOW)
+    after = charged(spared, [failure(rank=1), failure(rank=2)], WITHIN_A_MINUTE, NOW)
+    assert (after.restarts, after.counted_restarts, after.recent_counted_restarts) == (1, 1, (NOW,))
+
+
+def test_a_budget_that_was_lowered_ends_nothing_before_the_next_failure() -> None:
+    assert judge(job(), status(0, counted_restarts=5), [], 2) is None
+    assert judge(job(), status(0, counted_restarts=5), [failure()], 2) is not None
 
 
 def test_what_is_not_counted_never_ends_a_job() -> None:

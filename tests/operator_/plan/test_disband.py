@@ -1,5 +1,5 @@
 from operator_.plan.builders import NODES, NOW, ended, nodes, pod, status
-from ringtrain_operator.api.status import TrainingJobStatus
+from ringtrain_operator.api.status import Incident, TrainingJobStatus
 from ringtrain_operator.plan.disband import deletes, disbanded, leftovers, waited_for
 from ringtrain_operator.plan.nodes import NodeHealth
 from ringtrain_operator.plan.result import DeletePod
@@ -9,8 +9,10 @@ ALL = [pod(0), pod(1, 2), pod(2)]
 
 
 def test_nobody_stands_for_a_replica_and_the_epoch_is_raised() -> None:
-    after = disbanded(status(0, 2, 0, ready=3, restarts=1))
+    after = disbanded(status(0, 2, 0, ready=3, restarts=1, incident=Incident(generation="2.0", failed=("rank 1",))))
     assert (after.members, after.epoch, after.ready, after.restarts) == ((), 3, 0, 1)
+    # What fails after it has another cause.
+    assert after.incident is None
 
 
 def test_all_live_pods_go_and_are_waited_for() -> None:

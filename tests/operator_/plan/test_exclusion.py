@@ -40,6 +40,13 @@ def test_fewer_failures_or_no_policy_exclude_nothing() -> None:
     assert excluded(*failures(5, node=None)) == []
 
 
+def test_ranks_that_fail_together_on_a_node_are_one_failure_of_it() -> None:
+    together = [one for rank in range(8) for one in failures(1, rank=rank)]
+    assert excluded(*together) == []
+    assert excluded(*together, *together) == []
+    assert excluded(*together, *together, *together) == ["bad"]
+
+
 def test_a_job_that_fails_elsewhere_as_often_is_at_fault_itself() -> None:
     assert excluded(*failures(3), *failures(2, "other"), *failures(1, "third")) == []
     assert excluded(*failures(3), *failures(2, "other")) == ["bad"]

@@ -133,8 +133,9 @@ def test_a_container_that_ended_beside_a_side_car_has_failed_although_the_pod_ru
 
 def test_the_agent_says_what_happened() -> None:
     said = TerminationMessage(exit_code=82, reason="Hang", message="rank 1 was silent for 120 s", rank=1, round=7)
+    said = said.model_copy(update={"generation": "0.7"})
     found = certain(ended(0, code=82, message=said.to_json()))
-    assert (found.rank, found.message) == (1, "rank 1 was silent for 120 s")
+    assert (found.rank, found.message, found.generation) == (1, "rank 1 was silent for 120 s", "0.7")
     assert describe(found) == "rank 1 on pod gpt-0-0, node node-0: Hang: rank 1 was silent for 120 s"
 
 

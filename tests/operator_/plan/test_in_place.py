@@ -45,6 +45,13 @@ def test_each_is_counted_once() -> None:
     assert (len(found), again.members[1].in_place_restarts) == (1, 3)
 
 
+def test_the_agent_knows_the_generation_best() -> None:
+    before = BEFORE.model_copy(update={"generation": "0.4"})
+    told = failure(1).model_copy(update={"generation": "0.5"})
+    _, found = new_failures(job(), before, report(told, failure(2)))
+    assert [one.generation for one in found] == ["0.5", "0.4"]
+
+
 def test_pods_count_for_themselves() -> None:
     after, found = new_failures(job(), BEFORE, report(failure(1, replica=0), failure(1, replica=1)))
     assert [one.replica for one in found] == [0, 1]

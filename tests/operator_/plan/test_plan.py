@@ -131,8 +131,27 @@ def test_a_pod_that_still_runs_is_replaced_once_it_is_gone() -> None:
 def test_several_failures_share_a_raised_epoch() -> None:
     made = plan(job(status=status(0, 3, 0)), observed(ended(0), pod(1, 3), ended(2)), NOW)
     assert [member.epoch for member in made.status.members] == [4, 3, 4]
-    assert (made.status.epoch, made.status.restarts, len(made.status.failures)) == (4, 2, 2)
+    assert (made.status.epoch, made.status.restarts, len(made.status.failures)) == (4, 1, 2)
     assert created(made) == ["gpt-0-4", "gpt-2-4"]
+
+
+def test_what_all_ranks_fail_by_at_once_is_one_restart_however_late_it_is_seen() -> None:
+    limited = spec_with(faultTolerance={"maxRestarts": 1})
+
+    def raised(index: int, epoch: int, generation: str) -> Pod:
+        said = TerminationMessage(exit_code=70, reason="UserError", message="x", rank=index, generation=generation)
+        return ended(index, epoch, code=70, message=said.to_json())
+
+    first = plan(job(limited, status(0, 0, 0)), observed(raised(0, 0, "0.7"), pod(1), pod(2)), NOW).status
+    later = NOW + timedelta(seconds=3)
+    late = [raised(0, 0, "0.7"), pod(0, 1), raised(1, 0, "0.7"), raised(2, 0, "0.7")]
+    second = plan(job(limited, first), observed(*late), later)
+    after = second.status
+    assert (after.phase, after.restarts, after.counted_restarts, len(after.failures)) == (JobPhase.RESTARTING, 1, 1, 3)
+    assert all(event.message.endswith("replaced (restart 1; 1 of 1 counted)") for event in second.events)
+    again = [pod(0, 1), raised(1, 2, "2.0"), pod(2, 2)]
+    last = plan(job(limited, after), observed(*again), later).status
+    assert (last.phase, len(last.failures)) == (JobPhase.FAILED, 4)
 
 
 def test_what_is_seen_late_of_a_replaced_pod_is_no_failure() -> None:

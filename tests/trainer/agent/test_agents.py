@@ -178,7 +178,7 @@ def test_a_rank_that_fails_is_the_end_of_its_pod(job: MakeJob, fault: str, code:
     running.start_all()
     assert running.wait(0) == code
     message = running.termination(0)
-    assert (message.exit_code, message.rank) == (code, 0)
+    assert (message.exit_code, message.rank, message.generation) == (code, 0, "0.0")
     assert said in message.message
     assert running.processes() == []
 

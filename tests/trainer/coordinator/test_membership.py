@@ -348,7 +348,9 @@ def test_progress_is_that_of_the_lowest_rank_of_the_current_generation() -> None
 
 
 def restarted(rank: int, number: int = 1) -> Received:
-    message = Restarted(rank=rank, number=number, exit_code=137, message=f"rank {rank} was killed", round=7)
+    message = Restarted(
+        rank=rank, number=number, exit_code=137, message=f"rank {rank} was killed", round=7, generation="0.0"
+    )
     return Received(rank, message)
 
 
@@ -359,6 +361,7 @@ def test_a_rank_that_is_started_again_breaks_the_generation_and_is_counted() -> 
     assert state.generation is None
     (failure,) = state.rank_failures
     assert (failure.number, failure.replica, failure.epoch, failure.rank, failure.exit_code) == (1, 1, 0, 1, 137)
+    assert failure.generation == "0.0"
     # Its agent, and so its replica, is still here: both ask for the next generation.
     state, actions = run(state, ready(1), ready(0, after="0.0"))
     assert [action.message.generation for action in actions if isinstance(action, Send)] == ["0.1", "0.1"]  # type: ignore[union-attr]

@@ -157,7 +157,7 @@ class Agent:
     def _end(self, message: TerminationMessage) -> None:
         """The first reason to end is the one that counts."""
         if not self._ended.done():
-            self._ended.set_result(message)
+            self._ended.set_result(message.model_copy(update={"generation": self._replica.known_generation}))
 
     def _asked_to_stop(self, number: signal.Signals) -> None:
         if self._replica.stopping or self._ended.done():

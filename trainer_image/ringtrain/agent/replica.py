@@ -88,6 +88,11 @@ class Replica:
         self._oom_kills = memory.oom_kills()
 
     @property
+    def known_generation(self) -> str | None:
+        """The newest that it has heard of; None before any."""
+        return str(self._known) if self._known is not None else None
+
+    @property
     def records(self) -> list[RankRecord]:
         return list(self._records.values())
 
@@ -172,7 +177,7 @@ class Replica:
             replica=self.environment.replica,
             epoch=self.environment.epoch,
             ranks=tuple(self._records),
-            known_generation=str(self._known) if self._known is not None else None,
+            known_generation=self.known_generation,
         )
         unsent = list(self._unsent)
         self._unsent.clear()
@@ -329,7 +334,12 @@ class Replica:
         why = self._why_ended(record)
         number = self._restarts[-1].number + 1 if self._restarts else 1
         message = Restarted(
-            rank=record.rank, number=number, exit_code=why.exit_code, message=why.message, round=why.round
+            rank=record.rank,
+            number=number,
+            exit_code=why.exit_code,
+            message=why.message,
+            round=why.round,
+            generation=self.known_generation,
         )
         self._restarts.append(message)
         _logger.warning("starting rank %d again: %s", record.rank, why.message)

@@ -155,6 +155,8 @@ class Restarted(ContractModel):
     message: str
     round: int | None = None
     """Rounds finished, as far as the agent knows."""
+    generation: str | None = None
+    """The newest that the agent had heard of; None before any."""
 
 
 class Alive(ContractModel):

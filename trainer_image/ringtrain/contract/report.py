@@ -160,6 +160,8 @@ class RankFailure(ContractModel):
     message: str
     round: int | None = None
     """Rounds finished."""
+    generation: str | None = None
+    """The newest that its agent had heard of; None before any."""
 
 
 class JobReport(ContractModel):
@@ -206,6 +208,8 @@ class TerminationMessage(ContractModel):
     message: str
     rank: int | None = None
     round: int | None = None
+    generation: str | None = None
+    """The newest that the agent had heard of; None before any."""
     progress: Progress | None = None
     """The whole job's last, once it is done."""
     last_checkpoint: CheckpointRecord | None = None

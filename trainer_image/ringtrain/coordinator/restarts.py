@@ -29,6 +29,7 @@ def restarted(state: State, replica: int, message: Restarted, now: datetime) -> 
         exit_code=message.exit_code,
         message=message.message,
         round=message.round,
+        generation=message.generation,
     )
     # The operator counts pods that are gone as a whole.
     others = [known for known in state.rank_failures if known.replica != replica or known.epoch == epoch]
