@@ -121,6 +121,7 @@ def test_ranks_and_logs_of_a_job_without_pods(commands: Commands) -> None:
     commands.submit()
     assert commands("top", "gpt").stdout == "gpt has no pods\n"
     assert commands("logs", "gpt").stdout == ""
+    assert "no line of rank 3" in commands("logs", "gpt", "--rank", "3").stderr
     assert "ranks 0..3, and no rank 4" in commands("logs", "gpt", "--rank", "4").stderr
 
 

@@ -81,14 +81,18 @@ def logs(
 
     async def work(source: _Source) -> None:
         prefixed = replica is None and rank is None if prefix is None else prefix
-        screen = Screen()
+        screen, silent = Screen(), True
         async with aclosing(source.logs(job, replica=replica, rank=rank, tail=tail, follow=follow)) as lines:
             async for line in lines:
+                silent = False
                 if output is Format.JSON:
                     screen.json(document(line), one_line=True)
                 else:
                     sys.stdout.write(text(line, pods=prefixed, ranks=rank is None, timestamps=timestamps) + "\n")
                     sys.stdout.flush()
+        if silent and tail != 0:
+            of = "" if rank is None else f" of rank {rank}; the built-in trainer tells of rounds on rank 0"
+            typer.echo(f"{job} has no line{of}", err=True)
 
     return finish(lambda: work(LocalRuns(directory))) if local else with_jobs(namespace, context, work)
 

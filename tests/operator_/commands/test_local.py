@@ -112,6 +112,14 @@ def test_lines_of_ranks_are_told_apart(tmp_path: Path) -> None:
     assert [(line["rank"], line["text"]) for line in documents] == [(None, "of the agent"), (3, "a"), (2, "[rank 3] b")]
 
 
+def test_a_log_without_a_line_says_so(tmp_path: Path) -> None:
+    run = tmp_path / "gpt"
+    write_status(run, "Failed")
+    write_log(run, "gpt-0-0", "")
+    told = invoke("logs", "gpt", "--local", "--directory", tmp_path)
+    assert (told.exit_code, told.stdout, told.stderr) == (0, "", "gpt has no line\n")
+
+
 def test_following_goes_on_with_new_pods(tmp_path: Path) -> None:
     run = tmp_path / "gpt"
     write_status(run, "Running")
