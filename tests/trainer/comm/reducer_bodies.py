@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 from unittest.mock import patch
 
 import torch
@@ -272,6 +272,83 @@ def verified(link: Link, rank: int, size: int) -> float:
         reducer.finish(1.0)
     group.destroy()
     return meter.end_round().exposed_seconds
+
+
+def like_a_plain_loop(link: Link, rank: int, size: int) -> list[bool]:
+    """Whether parameters are those of training alone, where all ranks have the same batches: an optimizer that goes
+    through parameters and gradients side by side in memory, and gradients that have gradients."""
+    group = link.form(rank, size)
+    images = torch.randn(2, 8, 6, 6, generator=torch.Generator().manual_seed(5))
+    found = []
+    for channels_last, create_graph in ((True, False), (False, True)):
+        ended = []
+        for alone in (True, False):
+            torch.manual_seed(6)
+            model = nn.Sequential(nn.Conv2d(8, 16, 3), nn.Tanh(), nn.Conv2d(16, 8, 3))
+            if channels_last:
+                model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+            optimizer = torch.optim.AdamW(model.parameters(), lr=0.1, fused=True)
+            reducer = None if alone else Reducer(model, group, CommunicationConfig(codec="none"))
+            for _ in range(3):
+                optimizer.zero_grad()
+                torch.autograd.backward(model(images).square().mean(), create_graph=create_graph)
+                if reducer is not None:
+                    reducer.finish(1.0)
+                assert all(p.grad is not None and p.grad.stride() == p.stride() for p in model.parameters())
+                optimizer.step()
+            if reducer is not None:
+                reducer.close()
+            ended.append([parameter.detach().clone() for parameter in model.parameters()])
+        found.append(all(torch.equal(one, other) for one, other in zip(*ended, strict=True)))
+    group.destroy()
+    return found
+
+
+def frozen(link: Link, rank: int, size: int) -> list[tuple[bool, bool]]:
+    """Whether (a layer, the others) moved in each of four rounds, where the layer is frozen in the third."""
+    group = link.form(rank, size)
+    model = Plain()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.1, weight_decay=0.1)
+    found = []
+    with Reducer(model, group, CommunicationConfig(verify=True, warmup_rounds=0)) as reducer:
+        for round in (1, 2, 3, 4):
+            model.layers[0].requires_grad_(round != 3)
+            before = [parameter.detach().clone() for parameter in model.parameters()]
+            optimizer.zero_grad()
+            reducer.begin_round(round)
+            model(data(rank, round)).square().mean().backward()
+            reducer.finish(1.0)
+            optimizer.step()
+            moved = [not torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True)]
+            assert moved[0] == moved[1]
+            assert moved[2] == moved[3]
+            found.append((moved[0], moved[2]))
+    group.destroy()
+    return found
+
+
+def unfinished(link: Link, rank: int, size: int) -> str:
+    """What is said when a round begins after one whose backward pass failed in the middle."""
+    group = link.form(rank, size)
+    model = Plain()
+    first = model.layers[0].weight
+
+    def fail(_gradient: Tensor) -> NoReturn:
+        raise ValueError("in the middle")
+
+    hook = first.register_hook(fail)  # type: ignore[operator]
+    with Reducer(model, group, CommunicationConfig(codec="none", bucket_mebibytes=0.001)) as reducer:
+        try:
+            model(data(rank, 1)).sum().backward()
+        except ValueError:
+            hook.remove()
+        try:
+            reducer.begin_round(2)
+        except RuntimeError as error:
+            return str(error)
+        finally:
+            group.destroy()
+    return "begun"
 
 
 def refused(link: Link, rank: int, size: int) -> list[str]:

@@ -120,6 +120,20 @@ def test_comparing_checksums_is_exposed_communication(crew: Crew) -> None:
     assert crew.run(1, bodies.verified) == [5]
 
 
+def test_all_that_comes_after_is_that_of_a_plain_loop(crew: Crew) -> None:
+    assert crew.run(2, bodies.like_a_plain_loop) == [[True, True]] * 2
+
+
+def test_what_is_frozen_stays_where_it_is(crew: Crew) -> None:
+    moves = (True, True)
+    assert crew.run(2, bodies.frozen) == [[moves, moves, (False, True), moves]] * 2
+
+
+def test_no_round_begins_while_sums_of_a_failed_one_may_run(crew: Crew) -> None:
+    for told in crew.run(2, bodies.unfinished):
+        assert told.startswith("round 2 begins, but sums of the round before were started and never waited for")
+
+
 def test_gradients_that_cannot_be_summed_are_refused(crew: Crew) -> None:
     (told,) = crew.run(1, bodies.refused)
     double, sparse = told

@@ -17,6 +17,12 @@ def local(tensor: Tensor) -> Tensor:
     return held
 
 
+def in_shape_of(tensor: Tensor, flat: Tensor) -> Tensor:
+    """`flat` as a tensor of that shape, and of that order in memory, as gradients have it: fused optimizers go through
+    both side by side, whatever their strides say."""
+    return flat.as_strided(tensor.shape, torch.empty_like(tensor, device="meta").stride())
+
+
 @torch.no_grad()
 def as_gradient(held: Tensor, parameter: nn.Parameter) -> Tensor:
     """What `parameter.grad` can be: `held` has the shape of `local(parameter)`, and its memory is the gradient's."""

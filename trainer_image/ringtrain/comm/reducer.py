@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from ringtrain.comm.bucket_sum import load_residuals, rescale_residuals, residuals
 from ringtrain.comm.buckets import layout, parameter_infos
 from ringtrain.comm.group import Group
-from ringtrain.comm.local import as_gradient, local
+from ringtrain.comm.local import as_gradient, in_shape_of, local
 from ringtrain.comm.meter import Meter
 from ringtrain.comm.summation import Summation
 from ringtrain.contract.communication import CommunicationConfig
@@ -48,6 +48,7 @@ class _Slot:
         self.passes = passes
         self.collected = False
 
+    @torch.no_grad()  # With create_graph=True, gradients have gradients, but buckets must not.
     def collect(self) -> None:
         """Moves the gradient into the bucket, and makes the bucket's memory the gradient."""
         gradient = self.parameter.grad
@@ -60,7 +61,9 @@ class _Slot:
                     "sparse=False"
                 )
             self.view.copy_(local(gradient))
-        self.parameter.grad = self.gradient
+        # What was frozen since has none, and so optimizers pass over it.
+        if gradient is not None or self.parameter.requires_grad:
+            self.parameter.grad = self.gradient
         self.collected = True
 
 
@@ -100,7 +103,7 @@ class Reducer:
                 part.name,
                 parameters[part.name],
                 index,
-                self._sums[index].part(part).view_as(local(parameters[part.name])),
+                in_shape_of(local(parameters[part.name]), self._sums[index].part(part)),
             )
             for index, bucket in enumerate(self.layout)
             for part in bucket.slices
@@ -143,9 +146,10 @@ class Reducer:
         """Waits for the round's reductions; then every `p.grad` is the sum over all ranks / the total weight.
 
         `weight` and `loss` are this rank's, of the whole round; their sums over all ranks are returned, and those of
-        `others`, of which all ranks give equally many. A parameter
-        that was not used counts as zero. If no rank had any weight, gradients are the plain sums. Raises PeerLost,
-        Disagreement, or what the group's poll raises; the reducer must then be closed.
+        `others`, of which all ranks give equally many. A parameter that was not used counts as zero; one that was
+        frozen on all ranks since the reducer was made, and has no gradient, gets none. If no rank had any weight,
+        gradients are the plain sums. Raises PeerLost, Disagreement, or what the group's poll raises; the reducer must
+        then be closed.
         """
         for slot in self._slots:
             if not slot.collected:

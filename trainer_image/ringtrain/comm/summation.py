@@ -26,6 +26,7 @@ class Summation:
         if config.codec == "zfp":
             compile_ahead()
         self._engine = group.start_engine(fabric_plan(config, group.topology, group.device), meter)
+        self._running: list[tuple[BucketSum, Ticket]] = []
         self.begin_round(1)
 
     @property
@@ -43,9 +44,13 @@ class Summation:
         return BucketSum(bucket, self._group.topology, self._codecs, device)
 
     def begin_round(self, round: int) -> None:
-        """The first is 1."""
+        """The first is 1. Raises RuntimeError when the round before was not waited for: its sums may still run."""
+        if self._running:
+            raise RuntimeError(
+                f"round {round} begins, but sums of the round before were started and never waited for: did its "
+                "backward pass fail? Leave the training loop then, for the other ranks cannot know of it"
+            )
         self._compressing = round > self._warmup_rounds
-        self._running: list[tuple[BucketSum, Ticket]] = []
 
     def start(self, each: BucketSum) -> None:
         """Nobody may touch its buffer until `wait` returned."""
