@@ -2,6 +2,7 @@
 
 import copy
 import gc
+import io
 from typing import Any, NoReturn
 from unittest.mock import patch
 
@@ -289,6 +290,40 @@ def settings(link: Link, rank: int, size: int) -> list[tuple[bool, str, int, int
         assert 0 < traffic.exposed_seconds <= traffic.round_seconds
         assert traffic.communication_seconds > 0
         found.append((same, state.codec, state.rounds, traffic.inter.sent_bytes))
+    group.destroy()
+    return found
+
+
+def unequal(link: Link, rank: int, size: int) -> list[str]:
+    """What a backward pass raises when ranks count other rounds, and when one of them has no weight."""
+    told = []
+    for rounds, weight in ((rank, None), (0, 2.0 if rank == 0 else None)):
+        group = link.form(rank, size)
+        model, state = wrap(group, ZFP)
+        state.rounds, state.weight = rounds, weight
+        try:
+            model(data(rank, 0)).sum().backward()
+        except Disagreement as error:
+            told.append(str(error))
+        group.destroy()
+    return told
+
+
+def saved(link: Link, rank: int, size: int) -> list[bool]:
+    """Whether a wrapped model that was saved whole has its parameters again, and sums as DDP does."""
+    group = link.form(rank, size)
+    model, _ = wrap(group, ZFP)
+    model(data(rank, 0)).sum().backward()
+    file = io.BytesIO()
+    torch.save(model, file)
+    file.seek(0)
+    read = torch.load(file, weights_only=False)
+    plain = DistributedDataParallel(build())
+    found = [all(torch.equal(a, b) for a, b in zip(model.parameters(), read.parameters(), strict=True))]
+    for each in (read, plain):
+        each.zero_grad()
+        each(data(rank, 1)).sum().backward()
+    found.append(all(torch.allclose(a, b) for a, b in zip(gradients(read), gradients(plain), strict=True)))
     group.destroy()
     return found
 

@@ -54,6 +54,19 @@ def test_a_copy_of_the_model(crew: Crew) -> None:
             assert found[name] == pytest.approx([*wanted, summed])
 
 
+def test_a_model_may_be_saved_whole(crew: Crew) -> None:
+    assert crew.run(2, bodies.saved) == [[True, True]] * 2
+
+
+def test_ranks_begin_alike(crew: Crew) -> None:
+    told = (
+        "HookState's [rounds, whether weight is set] are [0, {}] on rank 0, but [{}, False] on rank 1: set both alike"
+    )
+    for rounds, weight in crew.run(2, bodies.unequal):
+        assert rounds.startswith(told.format("False", 1))
+        assert weight.startswith(told.format("True", 0))
+
+
 def test_each_parameter_is_summed_in_its_own_type(crew: Crew) -> None:
     for result in crew.run(2, bodies.types):
         for found in result:

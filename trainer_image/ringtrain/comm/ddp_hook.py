@@ -25,6 +25,7 @@ from torch._C._distributed_c10d import GradBucket
 from ringtrain.comm.bucket_sum import BucketSum, load_residuals, rescale_residuals, residuals
 from ringtrain.comm.buckets import Bucket, ParameterInfo, Slice, layout
 from ringtrain.comm.codec.codec import store
+from ringtrain.comm.errors import Disagreement
 from ringtrain.comm.group import Group
 from ringtrain.comm.meter import Meter, RoundTraffic
 from ringtrain.comm.summation import Summation
@@ -103,11 +104,16 @@ class HookState:
         self._total = self._summation.bucket_sum(_WEIGHT, group.device)
         self._known: list[_Known] = []
         self._pending: list[_Pending] = []
+        self._compared = False
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         # Connections cannot be copied. DDP's copy of a wrapped model names the hook, but sums without it until it is
         # registered there too.
         return self
+
+    def __reduce__(self) -> tuple[type[None], tuple[()]]:
+        # Nor saved: a wrapped model that torch.save wrote is read again without it, and sums as the copy does.
+        return type(None), ()
 
     @property
     def codec(self) -> str:
@@ -139,8 +145,10 @@ class HookState:
         A backward pass's last bucket waits for all of them: here polling can end the wait, and what goes wrong is
         raised as what it is, where DDP would make a RuntimeError of a failed future. Raises ValueError for sparse
         gradients, and for parameters of other types than float32, bfloat16 and float16; RuntimeError after a backward
-        pass that failed.
+        pass that failed; Disagreement when ranks began with other rounds, or only some of them with a weight.
         """
+        if not self._compared:
+            self._compare()
         if not self._pending:
             self._summation.begin_round(self.rounds + 1)
         pending = self._new(bucket)
@@ -153,6 +161,18 @@ class HookState:
         if bucket.is_last():
             self._finish()
         return pending.future
+
+    def _compare(self) -> None:
+        """Once: messages of other lengths than a peer waits for would end its process, and one too few hold it."""
+        with self._meter.exposed():
+            first, *others = self._group.all_gather_json([self.rounds, self.weight is not None])
+        for rank, other in enumerate(others, start=1):
+            if other != first:
+                raise Disagreement(
+                    f"HookState's [rounds, whether weight is set] are {first} on rank 0, but {other} on rank {rank}: "
+                    "set both alike on all ranks before the first backward pass"
+                )
+        self._compared = True
 
     def _start(self, pending: _Pending) -> None:
         for _, each in pending.known.parts:
