@@ -98,6 +98,12 @@ CEL_RULES = (
         "communication.intra: nccl needs GPUs, and device is cpu: set auto or gloo",
     ),
     CelRule(
+        ("spec",),
+        "self.device == 'cpu' || !has(self.communication) || !has(self.communication.intra) || "
+        "self.communication.intra != 'gloo'",
+        "communication.intra: gloo sums on CPUs, and device is cuda: set auto or nccl",
+    ),
+    CelRule(
         ("spec", "communication"),
         f"!has(self.errorFeedback) || self.errorFeedback == 'none' || ({_CODEC}) in ['zfp', 'int4']",
         "codecs none and bf16 lose too little to feed back: remove errorFeedback, or set codec to zfp or int4",

@@ -120,6 +120,8 @@ def _gpus(spec: TrainingJobSpec) -> Iterator[Problem]:
 def _communication(spec: TrainingJobSpec) -> Iterator[Problem]:
     if spec.communication.intra == "nccl" and spec.device == "cpu":
         yield Problem(("spec", "communication", "intra"), "nccl needs GPUs, and device is cpu: set auto or gloo")
+    if spec.communication.intra == "gloo" and spec.device == "cuda":
+        yield Problem(("spec", "communication", "intra"), "gloo sums on CPUs, and device is cuda: set auto or nccl")
 
 
 def _mesh(spec: TrainingJobSpec) -> Iterator[Problem]:

@@ -105,6 +105,7 @@ GOOD = (
     Good("codec int4", spec(communication={"codec": "int4", "block": 32, "rotate": True, "errorFeedback": "plain"})),
     Good("codec none", spec(communication={"codec": "none", "errorFeedback": "none"})),
     Good("nccl on GPUs", spec(communication={"intra": "nccl"})),
+    Good("gloo without GPUs", spec(device="cpu", communication={"intra": "gloo"})),
     Good("a pipeline", pipeline(pipeline=4, microbatches=8, schedule="GPipe", boundaries=[1, 2, 7], precision="bf16",
                                 activationCheckpointing=True, compile=True)),
     Good("a pipeline of two machines", pipeline({"model": {"layers": 5}}, pipeline=8)),
@@ -254,6 +255,7 @@ BAD = (
         "spec.communication", "remove errorFeedback", "cel"),
     Bad("nccl without GPUs", spec(device="cpu", communication={"intra": "nccl"}), "spec.communication.intra",
         "needs GPUs", "cel"),
+    Bad("gloo beside GPUs", spec(communication={"intra": "gloo"}), "spec.communication.intra", "sums on CPUs", "cel"),
     Bad("a bucket of nothing", spec(communication={"bucketMiB": 0}), "spec.communication.bucketMiB", "at least 0.001",
         "schema"),
     # Parallelism.

@@ -11,6 +11,6 @@ def fabric_plan(config: CommunicationConfig, topology: Topology, device: torch.d
     return Plan(
         topology=topology,
         algorithm=config.chosen_algorithm,
-        intra="nccl" if device.type == "cuda" and config.intra != "gloo" else "gloo",
+        intra="nccl" if device.type == "cuda" else "gloo",
         inter=config.inter,
     )

@@ -18,7 +18,7 @@ class CommunicationConfig(ContractModel):
     """Gradients are summed in full precision inside a machine, and encoded between machines."""
 
     intra: Literal["auto", "nccl", "gloo"] = "auto"
-    """Inside a machine. `auto`: nccl on cuda, gloo on cpu."""
+    """Inside a machine. `auto`: nccl on cuda, gloo on cpu; neither serves the other device."""
     inter: Literal["gloo", "mpi"] = "gloo"
     """Between machines. `mpi` needs mpi4py and an MPI library in the image. It cannot lose a peer and live: when a rank
     is lost, all ranks end and the job restarts whole from its newest checkpoint."""
