@@ -34,6 +34,12 @@ def test_the_first_message_is_measured(codec: Codec) -> None:
     assert 0 < messages.lost_square < 0.1 * messages.sampled_square
 
 
+def test_squares_may_pass_float32(codec: Codec) -> None:
+    messages = sent(codec, torch.full((NUMEL,), 2.0**100))
+    assert messages.sampled_square == pytest.approx(NUMEL * 2.0**200)
+    assert 0 <= messages.lost_square < 0.1 * messages.sampled_square
+
+
 def test_with_what_was_lost_before(codec: Codec) -> None:
     values, residual = torch.zeros(NUMEL), torch.ones(NUMEL)
     assert sent(codec, values, residual).sampled_square == pytest.approx(NUMEL)

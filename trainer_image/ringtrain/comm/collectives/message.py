@@ -95,8 +95,8 @@ class Messages:
             return
         decoded = torch.empty_like(wanted)
         self._codec.decode(data, decoded)
-        self.sampled_square = float(wanted.square().sum())
-        self.lost_square = float(decoded.sub_(wanted).square().sum())
+        self.sampled_square = _square(wanted)
+        self.lost_square = _square(decoded.sub_(wanted))
 
     def _data(self, values: Tensor, message: Tensor) -> Tensor:
         return message[_HEADER_BYTES : _HEADER_BYTES + self._codec.encoded_bytes(values.numel())]
@@ -110,6 +110,11 @@ class Messages:
 
 def _wanted(values: Tensor, residual: Tensor | None) -> Tensor:
     return values.float() if residual is None else values.float() + residual
+
+
+def _square(values: Tensor) -> float:
+    """The sum of their squares, which may pass the range of float32."""
+    return float(torch.linalg.vector_norm(values, dtype=torch.float64)) ** 2
 
 
 def _mark(message: Tensor) -> Tensor:
