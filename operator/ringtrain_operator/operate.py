@@ -115,7 +115,7 @@ class _Operator:
         self._health = WatchHealth(kinds, _clock())
         rate = Rate(settings.requests_per_second, settings.burst)
         async with KubernetesApi.connect(self.metrics.requested, leads, rate=rate) as api:
-            cluster = KubernetesCluster(api, _clock, kinds, settings.agents_from)
+            cluster = KubernetesCluster(api, _clock, kinds, settings.agents_from, settings.job_defaults)
             self._workers = Workers(_measured(cluster, self.metrics, self.board), settings.concurrency)
             feed = Feed(self._workers.add, cluster, self._health, self._keep, _clock)
             resync = Resync(api, kinds, settings.watch_namespaces, feed, _clock)

@@ -2,10 +2,12 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, Self, TypeVar
 
+from ringtrain_operator.api.validation import InvalidSpec
 from ringtrain_operator.leadership import LeaseName
+from ringtrain_operator.plan.defaults import JobDefaults
 
 PREFIX = "RINGTRAIN_"
 
@@ -25,6 +27,8 @@ class Settings:
     agents_from: tuple[Mapping[str, Any], ...] | None = None
     """RINGTRAIN_AGENTS_FROM: NetworkPolicyPeers as a JSON list. Each job gets a NetworkPolicy that lets only them ask
     the agents, and only the job's own pods reach the rest; empty: no NetworkPolicy is made."""
+    job_defaults: JobDefaults = field(default_factory=JobDefaults)
+    """RINGTRAIN_JOB_DEFAULTS: jobDefaults of the chart, as JSON."""
     health_port: int = 8080
     """RINGTRAIN_HEALTH_PORT: /healthz and /readyz."""
     metrics_port: int = 9090
@@ -56,6 +60,7 @@ class Settings:
         return cls(
             watch_namespaces=tuple(dict.fromkeys(name.strip() for name in names if name.strip())),
             agents_from=_peers(env.get(PREFIX + "AGENTS_FROM", "")),
+            job_defaults=_job_defaults(env.get(PREFIX + "JOB_DEFAULTS", "")),
             watch_nodes=_switch(env, "WATCH_NODES", cls.watch_nodes),
             health_port=_number(env, "HEALTH_PORT", cls.health_port, int, 1, 65535),
             metrics_port=_number(env, "METRICS_PORT", cls.metrics_port, int, 1, 65535),
@@ -80,6 +85,15 @@ def _peers(text: str) -> tuple[Mapping[str, Any], ...] | None:
     if not isinstance(peers, list) or not all(isinstance(peer, dict) and peer for peer in peers):
         raise BadSettings(f"{PREFIX}AGENTS_FROM is {text!r}: expected a JSON list of NetworkPolicyPeers")
     return tuple(peers)
+
+
+def _job_defaults(text: str) -> JobDefaults:
+    try:
+        return JobDefaults.checked(json.loads(text or "{}"))
+    except InvalidSpec as error:
+        raise BadSettings(f"{PREFIX}JOB_DEFAULTS: {error}") from error
+    except (ValueError, RecursionError):
+        raise BadSettings(f"{PREFIX}JOB_DEFAULTS is {text!r:.200}: expected jobDefaults of the chart as JSON") from None
 
 
 def _lease(text: str) -> LeaseName | None:

@@ -29,7 +29,7 @@ SWITCHES = [
         ("networkPolicy.metricsFrom[0].namespaceSelector.matchLabels.team=monitoring",),
     ),
     *(("operator.extraEnv[0].name=HTTPS_PROXY", "operator.extraEnv[0].value=http://proxy"), ("resources=null",)),
-    *(("operator.extraEnvFrom[0].secretRef.name=proxy",),),
+    *(("operator.extraEnvFrom[0].secretRef.name=proxy",), ("jobDefaults.cluster.image=trainer:1",)),
 ]
 
 
@@ -179,6 +179,13 @@ def test_image_by_digest_wins_over_the_tag(render: Render) -> None:
         ("watchNamespaces=team-a", "'/watchNamespaces': got string, want array"),
         ("watchNamespaces={Team_A}", "'/watchNamespaces/0'"),
         ("watchNamespaces={a,a}", "'/watchNamespaces'"),
+        ("jobDefaults.cluster.replicas=2", "'/jobDefaults/cluster': additional properties 'replicas' not allowed"),
+        (
+            "jobDefaults.namespaces.Team_A.image=a",
+            "'/jobDefaults/namespaces': additional properties 'Team_A' not allowed",
+        ),
+        ("jobDefaults.namespaces.team.trainer.rounds=1", "'/jobDefaults/namespaces/team': additional properties"),
+        ("jobDefaults.image=a", "'/jobDefaults': additional properties 'image' not allowed"),
         ("metrics.service.port=70000", "'/metrics/service/port': maximum: got 70,000, want 65,535"),
         ("metrics.podMonitor.interval=fast", "'/metrics/podMonitor/interval'"),
         ("metrics.dashboards.namespace=Team_A", "'/metrics/dashboards/namespace'"),

@@ -1,6 +1,7 @@
 import pytest
 
 from ringtrain_operator.leadership import LeaseName
+from ringtrain_operator.plan.defaults import JobDefaults
 from ringtrain_operator.settings import BadSettings, Settings
 
 
@@ -14,6 +15,7 @@ def test_all_settings() -> None:
         "RINGTRAIN_WATCH_NAMESPACES": "a, b,,a",
         "RINGTRAIN_WATCH_NODES": "false",
         "RINGTRAIN_AGENTS_FROM": '[{"podSelector": {}}]',
+        "RINGTRAIN_JOB_DEFAULTS": '{"cluster": {"image": "a"}, "namespaces": {"team": {"image": "b"}}}',
         "RINGTRAIN_HEALTH_PORT": "81",
         "RINGTRAIN_METRICS_PORT": "82",
         "RINGTRAIN_PAGE_PORT": "83",
@@ -29,6 +31,7 @@ def test_all_settings() -> None:
         watch_namespaces=("a", "b"),
         watch_nodes=False,
         agents_from=({"podSelector": {}},),
+        job_defaults=JobDefaults({"image": "a"}, {"team": {"image": "b"}}),
         health_port=81,
         metrics_port=82,
         page_port=83,
@@ -55,6 +58,7 @@ def test_all_settings() -> None:
         ("WATCH_NODES", "no"),
         ("AGENTS_FROM", "{}"),
         ("AGENTS_FROM", "all"),
+        ("JOB_DEFAULTS", "cluster"),
         ("REQUESTS_PER_SECOND", "0"),
         ("BURST", "0"),
         ("LEASE", "ringtrain"),
@@ -65,3 +69,9 @@ def test_all_settings() -> None:
 def test_a_wrong_one_is_named(name: str, value: str) -> None:
     with pytest.raises(BadSettings, match=f"RINGTRAIN_{name} is '{value}'"):
         Settings.from_env({f"RINGTRAIN_{name}": value})
+
+
+def test_a_wrong_default_of_jobs_is_named() -> None:
+    given = '{"namespaces": {"team": {"image": "", "replicas": 2}}, "cluster": {"shmSize": "lots"}}'
+    with pytest.raises(BadSettings, match=r"^RINGTRAIN_JOB_DEFAULTS: jobDefaults\.cluster\.shmSize: "):
+        Settings.from_env({"RINGTRAIN_JOB_DEFAULTS": given})

@@ -43,6 +43,13 @@ def by_path(answers: Mapping[str, Answer]) -> Answer:
     return answer
 
 
+def by_method(**answers: Answer) -> Answer:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        return await answers[request.method](request)
+
+    return answer
+
+
 class ScriptedApi:
     """`requests`, `bodies` and `attempts` tell what the client did."""
 

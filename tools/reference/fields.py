@@ -5,7 +5,9 @@ from typing import Any
 
 from reference.tables import table
 from ringtrain_operator.api.crd import custom_resource_definition
-from ringtrain_operator.api.schema import Schema
+from ringtrain_operator.api.defaultable import DEFAULTABLE, Fields
+from ringtrain_operator.api.schema import Schema, structural_schema
+from ringtrain_operator.api.spec import TrainingJobSpec
 
 _HEAD = """\
 # Fields of a TrainingJob
@@ -13,6 +15,8 @@ _HEAD = """\
 Written by `PYTHONPATH=tools python -m reference`, from the typed spec. `kubectl explain tj.spec --recursive` shows the
 same, and `ringtrain init NAME` writes a job with every field as a comment. Which of them can be changed when: [the life
 of a job](lifecycle.md#changed).
+
+\\* Administrators may have set [another default](operating.md#defaults-for-all-jobs).
 """
 _INTEGER_OR_STRING = "x-kubernetes-int-or-string"
 _RULES = "x-kubernetes-validations"
@@ -21,26 +25,38 @@ _RULES = "x-kubernetes-validations"
 def text() -> str:
     """Of the whole page."""
     schema = custom_resource_definition()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
-    fields = schema["properties"]
-    return "\n".join([_HEAD, *_rules(schema), *_objects("spec", fields["spec"]), *_objects("status", fields["status"])])
+    spec, status = schema["properties"]["spec"], schema["properties"]["status"]
+    whole = structural_schema(TrainingJobSpec, defaults=True)
+    fields = (*_objects("spec", whole, spec, DEFAULTABLE), *_objects("status", status, status, {}))
+    return "\n".join([_HEAD, *_rules(schema), *fields])
 
 
-def _objects(path: str, schema: Schema) -> Iterator[str]:
-    """A section for the object `path`, and one for each object below it."""
+def _objects(path: str, schema: Schema, stored: Schema, defaultable: Fields) -> Iterator[str]:
+    """A section for the object `path`, and one for each object below it. `stored` is it in the CRD, with its rules,
+    and without defaults of the fields `defaultable`."""
     fields = schema["properties"]
     yield f"## {path}\n"
     if "description" in schema:
         yield f"{_plain(schema['description'])}\n"
-    yield from _rules(schema)
+    yield from _rules(stored)
     required = schema.get("required", ())
     yield table(
         ("field", "type", "default", "meaning"),
-        ((name, _type(f"{path}.{name}", field), _default(field, name in required), _plain(field["description"]))
+        ((name, _type(f"{path}.{name}", field), _default(field, name in required, defaultable.get(name) is True),
+          _plain(field["description"]))
          for name, field in fields.items()),
     )  # fmt: skip
     for name, field in fields.items():
         if (inner := _object(field)) is not None:
-            yield from _objects(f"{path}.{name}", inner)
+            below = _defaultable_within(field, defaultable.get(name))
+            yield from _objects(f"{path}.{name}", inner, _object(stored["properties"][name]) or {}, below)
+
+
+def _defaultable_within(field: Schema, defaultable: Fields | bool | None) -> Fields:
+    """A list is a default as a whole."""
+    if defaultable is True:
+        return dict.fromkeys(field.get("properties", {}), True)
+    return defaultable or {}
 
 
 def _rules(schema: Schema) -> Iterator[str]:
@@ -79,11 +95,11 @@ def _range(field: Schema) -> str:
     return f" {', '.join(parts)}" if parts else ""
 
 
-def _default(field: Schema, required: bool) -> str:
-    if required:
-        return "required"
+def _default(field: Schema, required: bool, defaultable: bool) -> str:
     default = field.get("default")
-    return "" if default in (None, {}) else _code(default)
+    text = "required" if required else "" if default in (None, {}) else _code(default)
+    # Of an object, its fields have the mark.
+    return f"{text} \\*".strip() if defaultable and "properties" not in field else text
 
 
 def _code(value: Any) -> str:

@@ -1,19 +1,19 @@
 """The rules of rules.py that CEL can say, so that `kubectl apply` refuses what the operator would.
 
-Each stands at an object of the schema and is evaluated where that object is present, after defaults were set. Amounts
-of resources are left to the operator: CEL knows quantities only since Kubernetes 1.29.
+Each stands at an object of the schema and is evaluated where that object is present, after defaults were set. Those of
+fields for which administrators may set others (defaultable.py) are not set: what such a field is where a job says
+nothing, only the operator knows, and rules about it wait for a job that says it. Amounts of resources are left to the
+operator, too: CEL knows quantities only since Kubernetes 1.29.
 """
 
 from dataclasses import dataclass
 from typing import get_args
 
-from ringtrain.contract.communication import CommunicationConfig
 from ringtrain.contract.parallelism import DEFAULT_STAGES_PER_RANK, ParallelismConfig
 from ringtrain.contract.trainer_config import ModelConfig
 from ringtrain_operator.api import names
 from ringtrain_operator.api.reserved import LABEL_PREFIX
-from ringtrain_operator.api.scheduling import Scheduling
-from ringtrain_operator.api.spec import CONTROLLER
+from ringtrain_operator.api.spec import CONTROLLER, TrainingJobSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,6 @@ _HEADS = {size: ModelConfig(size=size).shape[1] for size in _SIZES}
 _LAYERS = {size: ModelConfig(size=size).shape[0] for size in _SIZES}
 # Kubernetes tries a rule on its object's bare default, too, where the default of size is not yet filled in.
 _SIZE = f"has(self.size) ? self.size : '{ModelConfig().size}'"
-_CODEC = f"has(self.codec) ? self.codec : '{CommunicationConfig().codec}'"
 _HAS_COMMAND = "(has(self.command) && size(self.command) > 0)"
 _PIPELINE = "(has(self.pipeline) ? self.pipeline : 1)"
 _INTERLEAVED = f"(has(self.schedule) ? self.schedule : '{ParallelismConfig().schedule}') == 'Interleaved1F1B'"
@@ -40,9 +39,10 @@ _STAGES_PER_RANK = "(has({0}.stagesPerRank) ? {0}.stagesPerRank : " + f"{DEFAULT
 _TRAINS = "!has(self.trainer) || !has(self.parallelism) || self.parallelism.pipeline == 1"
 _SUBLAYERS = f"2 * (has(self.trainer.model.layers) ? self.trainer.model.layers : {_LAYERS}[self.trainer.model.size])"
 _MICROBATCHES = "self.parallelism.microbatches"
-_GANG = f"has(self.gang) ? self.gang : '{Scheduling().gang}'"
-_OWN_GROUP = "!has(self.scheduling) || self.scheduling.gang in ['None', 'Operator']"
-_GPUS = "self.resources.limits[self.gpuResource]"
+_OWN_GROUP = "!has(self.scheduling) || !has(self.scheduling.gang) || self.scheduling.gang in ['None', 'Operator']"
+# Who lists NVIDIA's GPUs means them, whatever the administrators' default.
+_GPU_RESOURCE = f"(has(self.gpuResource) ? self.gpuResource : '{TrainingJobSpec.model_fields['gpu_resource'].default}')"
+_GPUS = f"self.resources.limits[{_GPU_RESOURCE}]"
 _MANAGED_BY = f"has({{0}}.managedBy) ? {{0}}.managedBy : '{CONTROLLER}'"
 _RESERVED_PREFIX = f"self.all(key, !key.startsWith('{LABEL_PREFIX}'))"
 _RESERVED_MESSAGE = f"{LABEL_PREFIX} is reserved for the operator: use a prefix of your own"
@@ -80,6 +80,7 @@ CEL_RULES = (
     CelRule(
         ("spec",),
         "self.replicas == 1 || !has(self.checkpoint) || !has(self.checkpoint.volume.claimTemplate) || "
+        "!has(self.checkpoint.volume.claimTemplate.accessModes) || "
         "'ReadWriteMany' in self.checkpoint.volume.claimTemplate.accessModes",
         "several replicas share the checkpoint volume from several nodes: ReadWriteMany must be among the accessModes "
         "of checkpoint.volume.claimTemplate",
@@ -87,7 +88,7 @@ CEL_RULES = (
     CelRule(
         ("spec",),
         "self.device != 'cuda' || !has(self.resources) || !has(self.resources.limits) || "
-        f"!(self.gpuResource in self.resources.limits) || !string({_GPUS}).matches('^[0-9]{{1,9}}$') || "
+        f"!({_GPU_RESOURCE} in self.resources.limits) || !string({_GPUS}).matches('^[0-9]{{1,9}}$') || "
         f"int({_GPUS}) >= self.procsPerReplica",
         "resources.limits has fewer GPUs than procsPerReplica: every rank needs a GPU of its own",
     ),
@@ -105,15 +106,17 @@ CEL_RULES = (
     ),
     CelRule(
         ("spec", "communication"),
-        f"!has(self.errorFeedback) || self.errorFeedback == 'none' || ({_CODEC}) in ['zfp', 'int4']",
+        "!has(self.errorFeedback) || self.errorFeedback == 'none' || !has(self.codec) || self.codec in ['zfp', 'int4']",
         "codecs none and bf16 lose too little to feed back: remove errorFeedback, or set codec to zfp or int4",
     ),
     CelRule(
-        ("spec", "communication"), f"!has(self.rate) || ({_CODEC}) == 'zfp'", "rate is of codec zfp only: remove rate"
+        ("spec", "communication"),
+        "!has(self.rate) || !has(self.codec) || self.codec == 'zfp'",
+        "rate is of codec zfp only: remove rate",
     ),
     CelRule(
         ("spec", "communication"),
-        f"(!has(self.block) && !has(self.rotate)) || ({_CODEC}) == 'int4'",
+        "(!has(self.block) && !has(self.rotate)) || !has(self.codec) || self.codec == 'int4'",
         "block and rotate are of codec int4 only: remove them",
     ),
     CelRule(
@@ -168,12 +171,14 @@ CEL_RULES = (
     ),
     CelRule(
         ("spec",),
-        "!has(self.elastic) || !has(self.faultTolerance) || self.faultTolerance.recovery != 'Exact'",
+        "!has(self.elastic) || !has(self.faultTolerance) || !has(self.faultTolerance.recovery) || "
+        "self.faultTolerance.recovery != 'Exact'",
         "elastic: another size gives other bits: remove it, or set faultTolerance.recovery to Live",
     ),
     CelRule(
         ("spec",),
-        "!has(self.elastic) || !has(self.communication) || self.communication.inter != 'mpi'",
+        "!has(self.elastic) || !has(self.communication) || !has(self.communication.inter) || "
+        "self.communication.inter != 'mpi'",
         "elastic is not offered with MPI: remove it, or set communication.inter to gloo",
     ),
     CelRule(
@@ -230,7 +235,7 @@ CEL_RULES = (
     ),
     CelRule(
         ("spec", "checkpoint", "volume", "claimTemplate"),
-        "size(self.accessModes) == 1 || !('ReadWriteOncePod' in self.accessModes)",
+        "!has(self.accessModes) || size(self.accessModes) == 1 || !('ReadWriteOncePod' in self.accessModes)",
         "accessModes: ReadWriteOncePod cannot be combined with other modes",
     ),
     CelRule(
@@ -241,18 +246,8 @@ CEL_RULES = (
     ),
     CelRule(
         ("spec", "scheduling"),
-        "!has(self.topologyPolicy) || self.topologyPolicy == 'Preferred' || has(self.topologyKey)",
-        "topologyPolicy Required needs topologyKey: set it, or remove topologyPolicy",
-    ),
-    CelRule(
-        ("spec", "scheduling"),
-        f"!has(self.queueName) || ({_GANG}) in ['Kueue', 'Volcano']",
+        "!has(self.queueName) || !has(self.gang) || self.gang in ['Kueue', 'Volcano']",
         "queueName is of gang Kueue and Volcano only: set one of them, or remove it",
-    ),
-    CelRule(
-        ("spec", "scheduling"),
-        f"has(self.queueName) || ({_GANG}) != 'Kueue'",
-        "queueName is required with gang Kueue: name a LocalQueue of the job's namespace",
     ),
     CelRule(
         ("spec",),
@@ -267,7 +262,8 @@ CEL_RULES = (
     ),
     CelRule(
         ("spec",),
-        "!has(self.scheduling) || self.scheduling.gang != 'Kueue' || !has(self.faultTolerance) || "
+        "!has(self.scheduling) || !has(self.scheduling.gang) || self.scheduling.gang != 'Kueue' || "
+        "!has(self.faultTolerance) || "
         "!(has(self.faultTolerance.nodeExclusion) || has(self.faultTolerance.preflight))",
         "scheduling.gang: Kueue wants replacements like the first pods, which may run on the same nodes: remove "
         "faultTolerance.nodeExclusion and preflight",

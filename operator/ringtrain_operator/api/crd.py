@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from ringtrain_operator.api.cel_rules import CEL_RULES
+from ringtrain_operator.api.defaultable import inheritable
 from ringtrain_operator.api.schema import Schema, structural_schema
 from ringtrain_operator.api.spec import GROUP, KIND, PLURAL, VERSION, TrainingJobSpec
 from ringtrain_operator.api.status import TrainingJobStatus
@@ -94,7 +95,7 @@ def _schema() -> Schema:
             "apiVersion": {"description": f"{GROUP}/{VERSION}.", "type": "string"},
             "kind": {"description": f"{KIND}.", "type": "string"},
             "metadata": {"type": "object"},
-            "spec": structural_schema(TrainingJobSpec, defaults=True),
+            "spec": inheritable(structural_schema(TrainingJobSpec, defaults=True)),
             "status": status,
         },
     }

@@ -185,6 +185,8 @@ class TrainingJobStatus(ContractModel):
     """The pod group that new pods belong to, with scheduling.gang Kueue."""
     started_with: str = ""
     """As JSON, what the pods were told of the spec and must all be told alike."""
+    inherited: str = ""
+    """As JSON, the administrators' defaults that the job began with, and keeps; its own spec precedes them."""
     restarts: int = 0
     """Restarts after failures so far: of pods that were replaced, and of ranks in their pods. Failures of several ranks
     in one generation are one."""

@@ -1,6 +1,7 @@
 """From what a user wrote to a typed spec, or to everything that is wrong with it."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from json import dumps
 from typing import Any
 
@@ -17,6 +18,10 @@ _ROOT = ("spec",)
 _TEMPLATE = ("spec", "template", "spec")
 _REQUIRED = {"image": "unknown"}
 """Stands in for required fields that are wrong, so that the others can be looked at."""
+_MISSING_IMAGE = Problem((*_ROOT, "image"), "is required")
+_NO_IMAGE = (
+    "is required: name one here, or have an administrator name one for all jobs (jobDefaults of Ringtrain's chart)"
+)
 
 
 class InvalidSpec(ValueError):
@@ -55,7 +60,8 @@ def _typed(raw: dict[str, Any]) -> tuple[TrainingJobSpec, tuple[Problem, ...]]:
     try:
         return _validated(raw), ()
     except ValidationError as error:
-        problems = tuple(plain_words.problems(error, TrainingJobSpec, _ROOT))
+        found = plain_words.problems(error, TrainingJobSpec, _ROOT)
+        problems = tuple(replace(each, text=_NO_IMAGE) if each == _MISSING_IMAGE else each for each in found)
         faulty = {problem.location[1] for problem in problems}
         sound = {field: value for field, value in raw.items() if field not in faulty}
         return _validated(_REQUIRED | sound), problems

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from ringtrain_operator.api.spec import GROUP, KIND, VERSION
 from ringtrain_operator.api.status import TERMINAL, TrainingJobStatus
 from ringtrain_operator.client.errors import NoSuchJob, Refused
+from ringtrain_operator.plan.defaults import inherited_by, with_defaults
 
 _GIVEN = ("namespace", "name", "labels", "annotations")
 
@@ -50,6 +51,11 @@ class TrainingJob:
             status=status,
             raw={"apiVersion": f"{GROUP}/{VERSION}", "kind": KIND} | dict(raw),
         )
+
+    @property
+    def whole_spec(self) -> Mapping[str, Any]:
+        """With the administrators' defaults that it began with; those of a job to come only the operator knows."""
+        return with_defaults(self.spec, inherited_by(self.status))
 
     @property
     def is_over(self) -> bool:

@@ -24,6 +24,7 @@ from ringtrain_operator.cluster.refusals import Refusals
 from ringtrain_operator.cluster.room import Rooms
 from ringtrain_operator.plan import pod_group
 from ringtrain_operator.plan.advice import with_advice
+from ringtrain_operator.plan.defaults import JobDefaults
 from ringtrain_operator.plan.failures import has_ended
 from ringtrain_operator.plan.members import current_pods
 from ringtrain_operator.plan.names import LABEL_JOB, claim_name
@@ -54,12 +55,14 @@ class KubernetesCluster:
         clock: Callable[[], float],
         kinds: Collection[Kind] = tuple(Kind),
         agents_from: Sequence[Mapping[str, Any]] | None = None,
+        defaults: JobDefaults | None = None,
     ) -> None:
         """`clock` is monotonic, in seconds. Only `kinds` may be read; without nodes, all are taken to be ready.
-        `agents_from` is what `Observed` has."""
+        `agents_from` is what `Observed` has, and `defaults` what jobs have."""
         self._api = api
         self._cache = Cache(kinds)
         self._agents_from = agents_from
+        self._defaults = defaults or JobDefaults()
         self._nodes = Nodes(api, clock, may_read=Kind.NODES in kinds)
         self._rooms = Rooms(api, clock, may_read=Kind.NODES in kinds)
         self._looked: set[JobKey] = set()
@@ -82,7 +85,7 @@ class KubernetesCluster:
         if job is None:
             self._nodes_of.pop(key, None)
             return None
-        return replace(job, written=self._written.get(job.uid))
+        return replace(job, written=self._written.get(job.uid), defaults=self._defaults.of(key.namespace))
 
     async def observe(self, job: Job) -> Observed:
         """`job` is as `get_job` has just given it. Raises ApiError."""

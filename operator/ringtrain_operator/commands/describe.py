@@ -54,6 +54,7 @@ def job(found: TrainingJob, now: datetime) -> list[str | Sheet]:
             "communication": _communication(status),
             "checkpoint": _checkpoint(status, now),
             "restarts": f"{status.restarts}, counted against the budget: {status.counted_restarts}",
+            "inherited": status.inherited,
             "started": _time(status.start_time),
             "ended": _time(status.completion_time),
         }

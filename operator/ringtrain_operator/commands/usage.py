@@ -8,7 +8,7 @@ from ringtrain_operator.api.metadata import metadata_problems
 from ringtrain_operator.api.spec import TrainingJobSpec
 from ringtrain_operator.api.validation import InvalidSpec, parse
 from ringtrain_operator.commands import exit_status
-from ringtrain_operator.local.job_file import BadJobFile, JobFile, read_job_file
+from ringtrain_operator.local.job_file import ANY_IMAGE, BadJobFile, JobFile, read_job_file
 
 
 class UsageError(Exception):
@@ -34,7 +34,7 @@ def read_job(file: Path) -> tuple[JobFile, TrainingJobSpec]:
         raise UsageError(str(error)) from error
     problems, spec = list(metadata_problems(job.metadata)), None
     try:
-        spec = parse(job.name, job.spec)
+        spec = parse(job.name, {**ANY_IMAGE, **job.spec})
     except InvalidSpec as error:
         problems += error.problems
     if problems or spec is None:

@@ -10,6 +10,9 @@ import yaml
 
 from ringtrain_operator.api.spec import GROUP, KIND, VERSION
 
+ANY_IMAGE = {"image": "any"}
+"""For a job whose file names none: on this machine none is used, and a cluster may have a default."""
+
 
 class BadJobFile(Exception):
     """The file holds no TrainingJob; the message says where and what to do."""

@@ -15,7 +15,7 @@ from ringtrain_operator.api.status import TERMINAL, JobPhase, TrainingJobStatus
 from ringtrain_operator.local.cluster import LocalCluster
 from ringtrain_operator.local.container import Machine
 from ringtrain_operator.local.ignored import ignored_fields, without_ignored
-from ringtrain_operator.local.job_file import JobFile
+from ringtrain_operator.local.job_file import ANY_IMAGE, JobFile
 from ringtrain_operator.local.loopback import LoopbackBlock
 from ringtrain_operator.local.output import Output
 from ringtrain_operator.local.page_view import with_page
@@ -61,7 +61,7 @@ async def run_locally(
         )
         cluster = LocalCluster(
             key,
-            without_ignored(job.spec),
+            without_ignored({**ANY_IMAGE, **job.spec}),
             TrainingJobStatus(epoch=first_epoch),
             directory,
             machine,

@@ -22,7 +22,7 @@ class JobKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A TrainingJob as stored. `spec` is the raw object: parsing it is the plan's first step."""
+    """A TrainingJob as stored. `spec` is the raw object: parsing it, over defaults, is the plan's first step."""
 
     key: JobKey
     uid: str
@@ -32,6 +32,8 @@ class Job:
     status: TrainingJobStatus
     created: datetime
     deleting: bool = False
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    """Those of the administrators for a job of its namespace that begins now."""
     written: datetime | None = None
     """When this operator last wrote its status; None: not since it began."""
     log_file: str = ""

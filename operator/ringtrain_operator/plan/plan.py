@@ -35,6 +35,7 @@ from ringtrain_operator.plan.acceptance import accept, is_ours
 from ringtrain_operator.plan.backoff import seconds_to_wait
 from ringtrain_operator.plan.budget import GivenUp
 from ringtrain_operator.plan.conditions import ACCEPTED, RUNNING, find, with_condition
+from ringtrain_operator.plan.defaults import inherited
 from ringtrain_operator.plan.in_place import new_failures
 from ringtrain_operator.plan.nodes import NodeHealth
 from ringtrain_operator.plan.observed import Job, Observed, Pod
@@ -165,7 +166,7 @@ def _without_members(this: _Pass, spec: TrainingJobSpec, status: TrainingJobStat
             return _held_up(this, spec, status, lack.message, (*events, *told, *why))
         status, reduced = elastic.begun_smaller(spec, status, smaller, lack.message, this.now)
         size, formed, told = smaller, members.first_members(smaller, status.epoch), (*told, reduced)
-    news = {"members": formed, "started_with": fixed.started_with(spec)}
+    news = {"members": formed, "started_with": fixed.started_with(spec), "inherited": inherited(this.job)}
     status = deadlines.started(status.model_copy(update=news), this.now)
     started = Event("Normal", "Started", f"creating {size} pod{'s' * (size != 1)}")
     return _with_members(this, spec, status, (*events, *told, started))

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-_MERGE_KEYS: Mapping[str, str] = {
+MERGE_KEYS: Mapping[str, str] = {
     "containers": "name",
     "initContainers": "name",
     "env": "name",
@@ -11,6 +11,7 @@ _MERGE_KEYS: Mapping[str, str] = {
     "volumeMounts": "mountPath",
     "imagePullSecrets": "name",
 }
+"""Of lists of named things, the field that names them."""
 
 
 def merge(base: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
@@ -24,8 +25,8 @@ def merge(base: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
             merged.pop(field, None)
         elif isinstance(value, Mapping):
             merged[field] = merge(_mapping(merged.get(field)), value)
-        elif isinstance(value, list) and field in _MERGE_KEYS:
-            merged[field] = _merge_named(merged.get(field) or [], value, _MERGE_KEYS[field])
+        elif isinstance(value, list) and field in MERGE_KEYS:
+            merged[field] = _merge_named(merged.get(field) or [], value, MERGE_KEYS[field])
         else:
             merged[field] = value
     return merged

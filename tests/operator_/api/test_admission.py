@@ -1,14 +1,17 @@
 """The CRD's schema and CEL rules against the operator's own checks, on the same good and bad specs."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from operator_.api.admission import broken_rules, is_transition, job, rules, schema_errors
-from operator_.api.spec_table import BAD, GOOD, Bad, Good, spec
+from operator_.api.spec_table import BAD, GOOD, Bad, Good, claim, spec
 from operator_.api.test_validation import JSON, changed
 from ringtrain_operator.api.plain_json import plain_json
 from ringtrain_operator.api.validation import InvalidSpec, parse
+from ringtrain_operator.plan.defaults import JobDefaults, with_defaults
 
 
 def caught(name: str, spec: object) -> str:
@@ -70,3 +73,41 @@ def test_what_the_operator_accepts_the_api_server_accepts(data: st.DataObject, c
     given = job(case.name, plain_json(changed_spec, ("spec",), ("spec", "template", "spec")))
     assert schema_errors(given) == []
     assert broken_rules(given) == set()
+
+
+INHERITED = (
+    ({"image": "trainer:1"}, spec(image=None)),
+    ({"communication": {"codec": "int4"}}, spec(communication={"block": 32, "rotate": True})),
+    ({"communication": {"codec": "int4"}}, spec(communication={"codec": "zfp", "rate": 4})),
+    ({"communication": {"codec": "bf16"}}, spec(communication={"codec": "zfp", "errorFeedback": "plain"})),
+    ({"scheduling": {"gang": "Kueue", "queueName": "a"}}, spec(scheduling={"gang": "Kueue"})),
+    ({"scheduling": {"gang": "Kueue", "queueName": "a"}}, spec(scheduling={"queueName": "b"})),
+    ({"scheduling": {"topologyKey": "rack"}}, spec(scheduling={"topologyPolicy": "Required"})),
+    ({"scheduling": {"gang": "Volcano"}}, spec(scheduling={"gang": "None"}, spareReplicas=1)),
+    ({"gpuResource": "example.com/gpu"}, spec(resources={"limits": {"example.com/gpu": 1}})),
+    (
+        {"checkpoint": {"volume": {"claimTemplate": {"accessModes": ["ReadWriteOnce"]}}}},
+        claim(3, accessModes=["ReadWriteMany"]),
+    ),
+)
+"""Defaults, and a job that is right with them."""
+
+
+@pytest.mark.parametrize(("defaults", "own"), INHERITED, ids=lambda given: str(given)[:60])
+def test_what_is_right_with_defaults_is_not_refused_without(defaults: dict[str, Any], own: dict[str, Any]) -> None:
+    parse("job", with_defaults(own, JobDefaults.checked({"cluster": defaults}).of("any")))
+    assert (schema_errors(job("job", own)), broken_rules(job("job", own))) == ([], set())
+
+
+@settings(deadline=None)
+@given(st.data(), st.sampled_from(GOOD), st.sampled_from([defaults for defaults, _ in INHERITED]), JSON)
+def test_what_the_operator_accepts_with_defaults_the_api_server_accepts(
+    data: st.DataObject, case: Good, defaults: dict[str, Any], value: object
+) -> None:
+    own = changed(data, case.spec, value)
+    try:
+        parse(case.name, with_defaults(own, defaults))
+    except InvalidSpec:
+        return
+    given = job(case.name, plain_json(own, ("spec",), ("spec", "template", "spec")))
+    assert (schema_errors(given), broken_rules(given)) == ([], set())

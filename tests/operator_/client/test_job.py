@@ -36,3 +36,9 @@ def test_a_job_that_no_operator_has_seen() -> None:
 def test_a_status_that_cannot_be_read() -> None:
     with pytest.raises(Refused, match="the status of gpt"):
         TrainingJob.of({**RAW, "status": {"phase": "Unheard"}})
+
+
+def test_what_it_began_with_is_part_of_its_whole_spec() -> None:
+    job = TrainingJob.of({**RAW, "status": {"inherited": '{"gpuResource":"amd.com/gpu","replicas":9}'}})
+    assert job.whole_spec == {"gpuResource": "amd.com/gpu", "replicas": 2}
+    assert TrainingJob.of(RAW).whole_spec == RAW["spec"]

@@ -6,19 +6,23 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
+from aiohttp import web
 
-from operator_.plan.builders import KEY, SPEC, status
+from operator_.plan.builders import KEY, NOW, SPEC, status
 from ringtrain_operator.api.spec import ClaimTemplate
 from ringtrain_operator.api.status import JobPhase, TrainingJobStatus
 from ringtrain_operator.cluster import agents
+from ringtrain_operator.cluster.api import KubernetesApi
 from ringtrain_operator.cluster.kinds import Kind, path
 from ringtrain_operator.cluster.kubernetes import KubernetesCluster
 from ringtrain_operator.cluster.protocol import Conflict, Rejected
 from ringtrain_operator.plan import children
+from ringtrain_operator.plan.defaults import JobDefaults
 from ringtrain_operator.plan.names import LABEL_JOB
 from ringtrain_operator.plan.observed import Job, Observed
 from ringtrain_operator.plan.result import Create, EndPod
-from support.scripted_api import Answer, ScriptedApi, by_path, in_turn, says
+from ringtrain_operator.reconcile import Pass, reconcile
+from support.scripted_api import Answer, ScriptedApi, by_method, by_path, in_turn, says
 
 T = TypeVar("T")
 CHILDREN = tuple(kind for kind in Kind if kind not in (Kind.JOBS, Kind.NODES))
@@ -281,3 +285,43 @@ def test_a_job_that_found_no_room_looks_again_when_some_may_be_free(
 
     lists = {"/api/v1/nodes": says(200, {"items": [node]}), "/api/v1/pods": says(200, {"items": []})}
     ask(tmp_path, monkeypatch, work, lists)
+
+
+def test_pods_are_made_of_the_defaults_of_their_namespace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    without = {name: value for name, value in SPEC.items() if name != "image"}
+    found = stored() | {"spec": without}
+    defaults = JobDefaults({"image": "cluster:1", "shmSize": "1Gi"}, {KEY.namespace: {"image": "team:1"}})
+
+    async def written(request: web.Request) -> web.Response:
+        found["status"] = (await request.json())["status"]
+        found["metadata"]["resourceVersion"] = "2"
+        return web.json_response(found)
+
+    async def created(request: web.Request) -> web.Response:
+        made = await request.json()
+        made["metadata"] |= {"uid": "u", "resourceVersion": "1", "creationTimestamp": "2026-11-29T16:00:00Z"}
+        return web.json_response(made)
+
+    async def one_pass(api: KubernetesApi) -> Pass:
+        return await reconcile(KubernetesCluster(api, lambda: 1000.0, defaults=defaults), KEY, NOW)
+
+    creates = {
+        path(kind, KEY.namespace): by_method(GET=LISTS[path(kind, KEY.namespace)], POST=created) for kind in CHILDREN
+    }
+    events = "/api/v1/namespaces/team/events"
+    answers = {JOB: says(200, found), f"{JOB}/status": written, CLAIM: says(200, {"metadata": {}}), events: created}
+    server = ScriptedApi(by_path(answers | creates))
+    done = server.ask(tmp_path, monkeypatch, one_pass)
+    assert done.status is not None
+    assert json.loads(done.status.inherited) == {"image": "team:1", "shmSize": "1Gi"}
+    sent = [
+        json.loads(body)
+        for request, body in zip(server.requests, server.bodies, strict=True)
+        if request.method in ("PUT", "POST")
+    ]
+    status_written = next(body for body in sent if body["kind"] == "TrainingJob")
+    assert status_written["spec"] == without, "what is inherited is no part of the user's spec"
+    assert found["status"]["inherited"] == done.status.inherited
+    pods = [body["spec"] for body in sent if body["kind"] == "Pod"]
+    assert [pod["containers"][0]["image"] for pod in pods] == ["team:1"] * 3
+    assert {pod["volumes"][0]["emptyDir"]["sizeLimit"] for pod in pods} == {"1Gi"}

@@ -23,6 +23,7 @@ STATUS: dict[str, Any] = {
     "loss": "2.41309",
     "communication": {"codec": "zfp-4", "share": "8.4%", "ratio": "7.9"},
     "lastCheckpoint": {"round": 130, "time": "2026-01-01T00:04:45Z"},
+    "inherited": '{"image":"a"}',
     "startTime": "2026-01-01T00:00:01Z",
     "failures": [
         {
@@ -92,6 +93,7 @@ def test_one_job() -> None:
         "communication  8.4% of a round waited for it, codec zfp-4, 7.9 times fewer bytes\n"
         "checkpoint     round 130, 15s ago\n"
         "restarts       2, counted against the budget: 1\n"
+        'inherited      {"image":"a"}\n'
         "started        2026-01-01 00:00:01 UTC"
     )
     assert isinstance(failures, Sheet)

@@ -68,6 +68,13 @@ def test_a_namespace_that_kubernetes_refuses(tmp_path: Path) -> None:
     assert "job.yaml: spec.replicas: " in replicas
 
 
+@pytest.mark.parametrize("command", [("validate",), ("run", "-f"), ("submit", "-f")])
+def test_no_image_is_asked_for_which_a_cluster_may_have(command: tuple[str, ...], tmp_path: Path) -> None:
+    text = JOB.replace("  image: x\n", "").replace("replicas: 2", "replicas: 0")
+    (error,) = refused(invoke(*command, write(tmp_path, text))).splitlines()
+    assert "job.yaml: spec.replicas: " in error
+
+
 def test_each_problem_has_its_line(tmp_path: Path) -> None:
     text = JOB.replace("replicas: 2", "replicas: 0").replace("device: cpu", "device: tpu")
     assert len(refused(invoke("validate", write(tmp_path, text))).splitlines()) == 2

@@ -3,7 +3,8 @@ from typing import Any
 
 import yaml
 
-from ringtrain_operator.api.crd import custom_resource_definition
+from ringtrain_operator.api.schema import structural_schema
+from ringtrain_operator.api.spec import TrainingJobSpec
 from ringtrain_operator.commands.starter import starter
 
 SPEC: dict[str, Any] = {
@@ -13,12 +14,6 @@ SPEC: dict[str, Any] = {
     "checkpoint": {"volume": {"claimTemplate": {"storage": "1Gi"}}},
 }
 COMMENTED_FIELD = re.compile(r"^( *)#(?=\S|  )", re.MULTILINE)
-
-
-def schema() -> dict[str, Any]:
-    (version,) = custom_resource_definition()["spec"]["versions"]
-    found: dict[str, Any] = version["schema"]["openAPIV3Schema"]["properties"]["spec"]
-    return found
 
 
 def test_only_what_is_given_is_set() -> None:
@@ -31,7 +26,7 @@ def test_only_what_is_given_is_set() -> None:
     }
 
 
-def test_every_field_of_the_crd_is_there() -> None:
+def test_every_field_is_there_with_its_default() -> None:
     def fields(node: dict[str, Any], given: Any) -> None:
         assert set(given) == set(node["properties"])
         for name, field in node["properties"].items():
@@ -42,7 +37,7 @@ def test_every_field_of_the_crd_is_there() -> None:
 
     text = starter("gpt", SPEC).partition("apiVersion:")
     without = COMMENTED_FIELD.sub(r"\1", text[1] + text[2])
-    fields(schema(), yaml.safe_load(without)["spec"])
+    fields(structural_schema(TrainingJobSpec, defaults=True), yaml.safe_load(without)["spec"])
 
 
 def test_every_field_is_described() -> None:

@@ -91,6 +91,8 @@ class HostileCluster:
             (container,) = create.manifest["spec"]["containers"]
             self._take(holding=LABEL_HOLDING in labels)
             told = ReplicaEnvironment.from_env({entry["name"]: entry["value"] for entry in container["env"]})
+            self._world.rates.add(told.communication.rate)
+            assert len(self._world.rates) == 1, "pods cannot read each other's gradients"
             self._world.created(
                 Pod(
                     name=metadata["name"],

@@ -80,6 +80,8 @@ class World:
     """Those whose own fault it was."""
     sizes: dict[str, int] = field(default_factory=dict)
     """How many replicas each pod was told of."""
+    rates: set[int | None] = field(default_factory=set)
+    """What pods were told of communication, which administrators have a new default of every time."""
     replacements: Counter[int] = field(default_factory=Counter)
     """By replica, but for those that a rule ignores."""
     events: list[Event] = field(default_factory=list)
@@ -106,6 +108,7 @@ class World:
             spec=spec,
             status=self.status,
             created=NOW,
+            defaults={"communication": {"rate": 3 + self.version % 14}},
         )
 
     @property

@@ -1,5 +1,7 @@
 """Jobs that are suspended, resumed, scaled, out of time, or another controller's."""
 
+import json
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -203,3 +205,27 @@ def test_rules_of_the_job_decide() -> None:
     failed = next_pass(spec, RUNS, pod(0), ended(1, code=3), pod(2))
     assert (failed.status.phase, reasons(failed)) == (JobPhase.FAILED, ["Crashed"])
     assert "a rule of faultTolerance.rules" in failed.status.message
+
+
+def test_a_job_keeps_the_defaults_that_it_began_with_whatever_becomes_of_them() -> None:
+    before, after = {"shmSize": "1Gi", "communication": {"rate": 6}}, {"shmSize": "9Gi", "communication": {"rate": 9}}
+    new = plan(job(defaults=before), Observed(claim_exists=True), NOW)
+    assert json.loads(new.status.inherited) == before
+    pods = made(new)
+    # Every pod is made anew, by an operator with other defaults.
+    again = plan(job(status=new.status, defaults=after), Observed(claim_exists=True, service_exists=True), NOW)
+    assert again.status.inherited == new.status.inherited
+    assert made(again) == pods
+    suspended = plan(job(spec_with(suspend=True), new.status, defaults=after), Observed(claim_exists=True), NOW).status
+    resumed = plan(job(status=suspended, defaults=after), Observed(claim_exists=True), NOW)
+    assert resumed.status.inherited == new.status.inherited
+    assert {volume["emptyDir"].get("sizeLimit") for pod in made(resumed) for volume in pod["spec"]["volumes"][:1]} == {
+        "1Gi"
+    }
+
+
+def made(done: Plan) -> list[Mapping[str, Any]]:
+    """The manifests of pods."""
+    found = [create.manifest for create in done.creates if create.manifest["kind"] == "Pod"]
+    assert found
+    return found

@@ -19,7 +19,15 @@ def check(facts: Facts) -> tuple[Finding, ...]:
         return (*findings, Finding(Level.WARN, _SUBJECT, text, fix))
     if _DEFAULT not in gpus:
         text = f"nodes offer {offered}, and no {_DEFAULT}"
-        return (*findings, Finding(Level.WARN, _SUBJECT, text, f"set spec.gpuResource: {min(gpus)}"))
+        return (
+            *findings,
+            Finding(
+                Level.WARN,
+                _SUBJECT,
+                text,
+                f"set spec.gpuResource: {min(gpus)}, or for all jobs jobDefaults of the chart",
+            ),
+        )
     return (*findings, Finding(Level.OK, _SUBJECT, f"nodes offer {offered}"))
 
 
@@ -29,7 +37,7 @@ def _wanted(facts: Facts) -> list[tuple[str, str, int]]:
     return [
         (
             job.name,
-            job.spec.get("gpuResource", _DEFAULT),
+            job.whole_spec.get("gpuResource", _DEFAULT),
             job.spec.get("replicas", 1) * job.spec.get("procsPerReplica", 1),
         )
         for job in jobs

@@ -31,7 +31,7 @@ def _pod_labels(facts: Facts) -> list[Labels]:
     jobs = () if isinstance(facts.jobs, Unknown) else facts.jobs
     found: list[Labels] = []
     for job in jobs:
-        own = (job.spec.get("template") or {}).get("metadata", {}).get("labels") or {}
+        own = (job.whole_spec.get("template") or {}).get("metadata", {}).get("labels") or {}
         found.append({**own, **_labels(job.name)})
     return found or [_labels("any")]
 

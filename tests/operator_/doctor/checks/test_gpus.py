@@ -33,3 +33,9 @@ def test_jobs_that_fit_want_none_or_are_over() -> None:
     over = {"observedGeneration": 1, "phase": "Succeeded"}
     jobs = (job("fits", replicas=8), job("cpu", device="cpu", replicas=99), job("over", replicas=99, status=over))
     assert [finding.level for finding in check(facts(jobs=jobs))] == [Level.OK, Level.OK]
+
+
+def test_a_job_that_inherits_what_its_gpus_are_called() -> None:
+    began = {"observedGeneration": 1, "inherited": '{"gpuResource":"amd.com/gpu"}'}
+    finding, _ = check(facts(gpus={"amd.com/gpu": 4}, jobs=(job("gpt", replicas=4, status=began),)))
+    assert (finding.level, finding.text) == (Level.OK, "job gpt wants 4 amd.com/gpu of 4")

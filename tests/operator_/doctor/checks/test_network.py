@@ -89,3 +89,10 @@ def test_blocks_of_addresses(block: dict[str, Any], free: bool) -> None:
 def test_unknown() -> None:
     (finding,) = check(facts(policies=Unknown("may not list policies")))
     assert finding.level is Level.UNKNOWN
+
+
+def test_a_job_that_inherits_a_label_is_meant_by_it() -> None:
+    deny = policy("deny", {"podSelector": {"matchLabels": {"team": "a"}}, "policyTypes": ["Ingress"]})
+    assert blocked(deny, jobs=(job(),)) == []
+    began = {"observedGeneration": 1, "inherited": '{"template":{"metadata":{"labels":{"team":"a"}}}}'}
+    assert "replicas cannot reach each other" in blocked(deny, jobs=(job(status=began),))
