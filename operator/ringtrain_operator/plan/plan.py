@@ -36,6 +36,7 @@ from ringtrain_operator.plan.backoff import seconds_to_wait
 from ringtrain_operator.plan.budget import GivenUp
 from ringtrain_operator.plan.conditions import ACCEPTED, RUNNING, find, with_condition
 from ringtrain_operator.plan.defaults import inherited
+from ringtrain_operator.plan.failures import termination_message
 from ringtrain_operator.plan.in_place import new_failures
 from ringtrain_operator.plan.nodes import NodeHealth
 from ringtrain_operator.plan.observed import Job, Observed, Pod
@@ -141,6 +142,7 @@ def _begun(this: _Pass, spec: TrainingJobSpec) -> TrainingJobStatus:
 
 def _without_members(this: _Pass, spec: TrainingJobSpec, status: TrainingJobStatus, events: tuple[Event, ...]) -> Plan:
     """Before the first pods, while the job is suspended, and between the end of all pods and the next ones."""
+    status = progress.with_last_words(status, filter(None, (termination_message(pod.message) for pod in this.pods)))
     if spec.suspend and disband.is_lost(status, this.pods):
         return _disbanded(this, spec, status, events)
     leftovers = _leftovers(this, status)

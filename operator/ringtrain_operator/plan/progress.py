@@ -1,10 +1,10 @@
 """From the trainer's report to the job's status: round, loss, checkpoint, and each notice once."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ringtrain.contract.generation import Generation
-from ringtrain.contract.report import CommunicationTotals, JobReport, Notice
+from ringtrain.contract.report import CommunicationTotals, JobReport, Notice, TerminationMessage
 from ringtrain_operator.api.status import WARNINGS_KEPT, CommunicationStatus, JobWarning, TrainingJobStatus
 from ringtrain_operator.plan.result import Event
 
@@ -31,6 +31,16 @@ def follow(status: TrainingJobStatus, report: JobReport) -> tuple[TrainingJobSta
     news["warnings"] = (*status.warnings, *warnings)[-WARNINGS_KEPT:]
     events = tuple(Event("Warning" if n.warning else "Normal", n.reason, n.message) for n in notices)
     return with_progress_text(status.model_copy(update=news)), events
+
+
+def with_last_words(status: TrainingJobStatus, words: Iterable[TerminationMessage]) -> TrainingJobStatus:
+    """`status` with the newest checkpoint, and the progress until then, of which pods told when they ended: nobody else
+    may have been told of what they saved last."""
+    for said in words:
+        saved, known = said.last_checkpoint, status.last_checkpoint
+        if saved is not None and (known is None or saved.time.replace(microsecond=0) > known.time):
+            status, _ = follow(status, JobReport(progress=said.progress, last_checkpoint=saved))
+    return status
 
 
 def is_outdated(status: TrainingJobStatus, report: JobReport) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from operator_.plan.builders import NODES, NOW, ended, job, pod, spec_with, status
-from ringtrain.contract.report import JobReport
+from ringtrain.contract.report import CheckpointRecord, JobReport, TerminationMessage
 from ringtrain_operator.api.status import JobPhase, TrainingJobStatus
 from ringtrain_operator.plan.acceptance import accept
 from ringtrain_operator.plan.conditions import FAILED, SUSPENDED, find
@@ -58,6 +58,16 @@ def test_a_suspended_job_ends_its_pods_within_their_grace() -> None:
     last = next_pass(SUSPEND, first.status, ended(1))
     assert (last.status.phase, reasons(last), last.requeue_after) == (JobPhase.SUSPENDED, ["Suspended"], None)
     assert (last.status.restarts, last.status.failures) == (0, ())
+
+
+def test_what_a_suspension_saved_is_in_the_status() -> None:
+    record = CheckpointRecord(round=23, time=NOW)
+    said = TerminationMessage(exit_code=80, reason="Preempted", message="", last_checkpoint=record)
+    first = next_pass(SUSPEND, RUNS, *ALL).status
+    going = (ended(0, code=80, deleting=True, message=said.to_json()), *GOING[1:])
+    second = next_pass(SUSPEND, first, *going).status
+    assert (second.phase, second.last_checkpoint) == (JobPhase.SUSPENDING, record)
+    assert next_pass(SUSPEND, second).status.last_checkpoint == record
 
 
 def test_pods_that_end_by_a_suspension_have_not_failed() -> None:

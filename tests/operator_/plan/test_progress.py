@@ -4,9 +4,17 @@ from typing import Any
 import pytest
 
 from operator_.plan.builders import NOW, status
-from ringtrain.contract.report import CheckpointRecord, CommunicationTotals, JobReport, LinkTotals, Notice, Progress
+from ringtrain.contract.report import (
+    CheckpointRecord,
+    CommunicationTotals,
+    JobReport,
+    LinkTotals,
+    Notice,
+    Progress,
+    TerminationMessage,
+)
 from ringtrain_operator.api.status import WARNINGS_KEPT, CommunicationStatus
-from ringtrain_operator.plan.progress import follow, is_outdated, with_progress_text
+from ringtrain_operator.plan.progress import follow, is_outdated, with_last_words, with_progress_text
 from ringtrain_operator.plan.result import Event
 
 
@@ -32,6 +40,24 @@ def test_progress_is_taken_over() -> None:
     assert after.generation == "0.1"
     assert after.last_checkpoint == CheckpointRecord(round=10, time=NOW)
     assert events == ()
+
+
+def said(round: int, age: float) -> TerminationMessage:
+    record = CheckpointRecord(round=round, time=NOW - timedelta(seconds=age) + timedelta(microseconds=7))
+    progress = Progress(round=round, total_rounds=60)
+    return TerminationMessage(exit_code=80, reason="Preempted", message="", progress=progress, last_checkpoint=record)
+
+
+def test_the_last_words_of_pods_tell_of_what_they_saved_last() -> None:
+    silent = TerminationMessage(exit_code=80, reason="Preempted", message="")
+    after = with_last_words(status(0), [said(20, age=5), silent, said(23, age=1), said(22, age=3)])
+    assert (after.last_checkpoint, after.progress) == (
+        CheckpointRecord(round=23, time=NOW - timedelta(seconds=1)),
+        "23/60",
+    )
+    # Of what is known already, and of what pods before these said, nothing is taken.
+    further = after.model_copy(update={"round": 25})
+    assert with_last_words(further, [said(23, age=1), said(20, age=5), silent]) == further
 
 
 def test_what_communication_costs() -> None:

@@ -67,6 +67,9 @@ def test_the_end_of_the_job_tells_the_last_round() -> None:
     assert (told.exit_code, told.round, told.progress, told.last_checkpoint) == (0, 7, RANK.progress, checkpoint)
     assert termination.of_done([silent], report).progress == report.progress
     assert termination.of_done([], None).round is None
+    # So does that of a replica that was asked to end, for it may be the last one.
+    stopped = termination.of_stop([RANK, silent], report)
+    assert (stopped.exit_code, stopped.progress, stopped.last_checkpoint) == (80, RANK.progress, checkpoint)
 
 
 @given(st.text(st.characters(blacklist_categories=["Cs"]), max_size=9000), st.sampled_from(["a", '"', "\n", "é", "😀"]))

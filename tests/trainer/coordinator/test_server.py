@@ -38,7 +38,9 @@ from ringtrain.contract.messages import (
     decode,
     encode,
 )
+from ringtrain.contract.model import ContractModel
 from ringtrain.contract.parallelism import ParallelismConfig
+from ringtrain.contract.report import JobReport
 from ringtrain_operator.local.loopback import LoopbackBlock
 from support.environments import replica_environment
 
@@ -47,7 +49,7 @@ pytestmark = [pytest.mark.distributed, pytest.mark.timeout(600)]
 PATIENCE = 120.0
 
 
-Heard = TypeVar("Heard", bound=Message)
+Heard = TypeVar("Heard", bound=ContractModel)
 
 
 class Agent:
@@ -180,13 +182,27 @@ def _write_shard(coordinator: Coordinator, round: int, rank: int, generation: st
     return ShardFile(path=path.name, size=rank, sha256=hashlib.sha256(b"x" * rank).hexdigest())
 
 
+def _until_committed(agent: Agent) -> tuple[JobReport | None, Committed]:
+    """The last report before it."""
+    report = None
+    while not isinstance(message := agent.hear(ContractModel), Committed):
+        if isinstance(message, JobReported):
+            report = message.report
+    return report, message
+
+
 def test_checkpoints_are_committed_and_pruned_and_the_job_ends(coordinator: Coordinator, agents: list[Agent]) -> None:
     for round in (5, 7, 10):
         for agent in agents:
             files = (_write_shard(coordinator, round, agent.rank),)
             agent.say(ShardsWritten(rank=agent.rank, generation="0.0", round=round, files=files))
         for agent in agents:
-            assert agent.hear(Committed) == Committed(generation="0.0", round=round)
+            told, answer = _until_committed(agent)
+            assert answer == Committed(generation="0.0", round=round)
+            # Ranks that are to stop do so now, and their agents with them: they must know of it.
+            assert told is not None
+            assert told.last_checkpoint is not None
+            assert told.last_checkpoint.round == round
     kept, multiple = volume.candidates(coordinator.volume)
     assert (kept.round, kept.generation, kept.problem) == (10, Generation(0, 0), "")
     assert (multiple.round, multiple.problem) == (5, "")

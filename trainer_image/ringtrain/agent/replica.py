@@ -358,7 +358,7 @@ class Replica:
         if self.finished:
             self._end(termination.of_done(self.records, self.report))
         elif self.stopping:
-            self._end(termination.of_code(ExitCode.PREEMPTED, "the replica was asked to stop"))
+            self._end(termination.of_stop(self.records, self.report))
 
 
 def _before_start(environment: ReplicaEnvironment, rank: int) -> RankRecord:

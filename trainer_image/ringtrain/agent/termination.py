@@ -50,12 +50,24 @@ def of_rank(record: RankRecord, out_of_memory: bool) -> TerminationMessage:
 
 def of_done(records: Iterable[RankRecord], report: JobReport | None) -> TerminationMessage:
     """For the end of the whole job; `report` is the coordinator's last."""
+    return _of_all(ExitCode.DONE, "all rounds of the job are trained", records, report)
+
+
+def of_stop(records: Iterable[RankRecord], report: JobReport | None) -> TerminationMessage:
+    """For a replica that was asked to end, and whose ranks have saved and ended."""
+    return _of_all(ExitCode.PREEMPTED, "the replica was asked to stop", records, report)
+
+
+def _of_all(
+    code: ExitCode, message: str, records: Iterable[RankRecord], report: JobReport | None
+) -> TerminationMessage:
+    """With what may be the last word on the job: all its pods may have ended."""
     known = [*(record.progress for record in records), report.progress if report else None]
     progress = max(filter(None, known), key=lambda one: one.round, default=None)
     return TerminationMessage(
-        exit_code=ExitCode.DONE,
-        reason=reason(ExitCode.DONE),
-        message="all rounds of the job are trained",
+        exit_code=code,
+        reason=reason(code),
+        message=message,
         round=progress.round if progress else None,
         progress=progress,
         last_checkpoint=report.last_checkpoint if report else None,

@@ -211,8 +211,8 @@ class TerminationMessage(ContractModel):
     generation: str | None = None
     """The newest that the agent had heard of; None before any."""
     progress: Progress | None = None
-    """The whole job's last, once it is done."""
+    """The whole job's last, once it is done or the replica was asked to stop."""
     last_checkpoint: CheckpointRecord | None = None
-    """The whole job's last, once it is done: nobody can be asked any more."""
+    """The whole job's last, likewise: nobody may be left to be asked."""
     rank_failures: tuple[RankFailure, ...] = ()
-    """The latest 5 of the job's last report, once it is done, in few words."""
+    """The latest 5 of the job's last report, likewise, in few words."""

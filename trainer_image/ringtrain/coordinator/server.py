@@ -136,8 +136,8 @@ class Server:
     def _happened(self, event: Event) -> None:
         before = self._state
         self._state, actions = step(before, event, datetime.now(UTC))
-        if self._state.finished and not before.finished:
-            # The last report must be there before agents end.
+        if (self._state.finished, self._state.last_checkpoint) != (before.finished, before.last_checkpoint):
+            # The last report must be there before agents end, as they do soon after what they were to save is saved.
             self._report()
         if self._state.generation != before.generation:
             _logger.info("generation %s (was %s)", self._state.generation, before.generation)
