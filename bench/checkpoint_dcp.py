@@ -15,7 +15,7 @@ from torch.distributed.checkpoint.state_dict_saver import AsyncCheckpointerType,
 
 from checkpoint_results import DCP_ASYNC, DCP_ASYNC_STAGING, DCP_PROCESS, DCP_SAVE, EVERY
 from checkpoint_way import Way
-from ringtrain.checkpoint.saver import Votes
+from ringtrain.checkpoint.votes import Votes
 from ringtrain.comm.group import Group
 from ringtrain.train.trainer import Trainer
 

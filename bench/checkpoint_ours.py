@@ -6,8 +6,8 @@ from pathlib import Path
 from checkpoint_results import EVERY, RINGTRAIN, RINGTRAIN_MEMORY, RINGTRAIN_VOLUME
 from checkpoint_way import KEEP, Way, wait
 from ringtrain.checkpoint.checkpoints import Checkpoints
-from ringtrain.checkpoint.saver import Votes
 from ringtrain.checkpoint.tiers import Tiers
+from ringtrain.checkpoint.votes import Votes
 from ringtrain.comm.group import Group
 from ringtrain.contract.environment import CheckpointSettings
 from ringtrain.contract.generation import Generation

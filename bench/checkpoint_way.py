@@ -10,8 +10,8 @@ from pathlib import Path
 import torch
 
 from checkpoint_results import EVERY
-from ringtrain.checkpoint.saver import Votes
 from ringtrain.checkpoint.state import State
+from ringtrain.checkpoint.votes import Votes
 from ringtrain.checkpoint.worker import Worker
 from ringtrain.comm.group import Group
 from ringtrain.train.trainer import Trainer

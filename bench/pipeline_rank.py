@@ -16,7 +16,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe, ScheduleInterleaved1F1B
 
-from ringtrain.checkpoint.saver import Votes
+from ringtrain.checkpoint.votes import Votes
 from ringtrain.comm.forming import form_group
 from ringtrain.contract.communication import CommunicationConfig
 from ringtrain.contract.mesh import Mesh

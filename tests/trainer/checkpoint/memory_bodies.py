@@ -8,8 +8,9 @@ from typing import Any
 
 from ringtrain.checkpoint.memory import name_of
 from ringtrain.checkpoint.reader import Reader
-from ringtrain.checkpoint.saver import Saver, Votes
+from ringtrain.checkpoint.saver import Saver
 from ringtrain.checkpoint.tiers import Tiers
+from ringtrain.checkpoint.votes import Votes
 from ringtrain.contract.environment import CheckpointSettings, Recovery, Replicate
 from ringtrain.contract.generation import Generation
 from ringtrain.contract.mesh import Mesh
@@ -38,10 +39,12 @@ def save_and_load(
     changed: Sequence[int] | None = None,
     recovery: Recovery = "Live",
     counted: bool = True,
+    lossless: bool = False,
 ) -> dict[str, Any]:
     """Each rank takes snapshots of its `rounds`, one machine each; memories of `lost` ranks are lost; and what all
     ranks, or those of `readers`, go back to. `torn` ranks find a file of their newest snapshot cut off. Living states
-    count unless `changed` is None: those of these ranks were trained on, behind autograd's back or not (`counted`)."""
+    count unless `changed` is None: those of these ranks were trained on, behind autograd's back or not (`counted`).
+    `lossless`: nobody needs the local state for the same bits."""
     tiers = new_tiers()
     settings = CheckpointSettings(directory=str(root), every=every, memory_every=memory_every, replicate=replicate)
     group = link.form(rank, size)
@@ -50,7 +53,7 @@ def save_and_load(
         for round in range(1, 1 + max(max(own, default=0) for own in rounds)):
             votes = saver.votes()
             if round in rounds[rank]:
-                living = replace(state(rank, round), dispensable=changed is not None)
+                living = replace(state(rank, round), dispensable=changed is not None, lossless=lossless)
                 saver.end_round(round, votes, lambda living=living: living)  # type: ignore[misc]
             deadline = time.monotonic() + PATIENCE
             while saver.votes().copying and time.monotonic() < deadline:

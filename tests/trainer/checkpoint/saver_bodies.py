@@ -5,7 +5,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,10 +16,11 @@ from safetensors.torch import load_file
 
 from ringtrain.checkpoint import memory as memory_module
 from ringtrain.checkpoint.memory import Memory, name_of
-from ringtrain.checkpoint.saver import Saver, Votes
+from ringtrain.checkpoint.saver import Saver
 from ringtrain.checkpoint.state import State
 from ringtrain.checkpoint.tiers import Tiers
 from ringtrain.checkpoint.volume import commit, prune
+from ringtrain.checkpoint.votes import Votes
 from ringtrain.contract import memory
 from ringtrain.contract.environment import CheckpointSettings
 from ringtrain.contract.generation import Generation
@@ -335,6 +336,29 @@ def interrupted(link: Link, _rank: int, _size: int, root: Path) -> str:
         except Interrupted as error:
             return str(error)
         return "nothing"
+
+
+def broken_off(link: Link, _rank: int, _size: int, root: Path) -> Any:
+    """Rounds in memory after ends of rounds that were broken off before, after and in their save, and where no snapshot
+    was to be taken; and how many were taken."""
+    left = Leave(generation=str(GENERATION), reason="replica 1 is gone")
+    with scene(link, root, every=100) as one:
+        found = []
+
+        def end(round: int, votes: Votes, save: bool) -> None:
+            with suppress(Interrupted), one.saver.keeping(round, votes, one.state(round)):
+                if save:
+                    one.end_round(round, votes)
+                raise Interrupted("1.1", "replica 1 is gone")
+            found.append(one.rounds)
+
+        end(1, Votes(), save=False)
+        end(2, Votes(), save=True)
+        end(3, Votes(full=True), save=False)
+        end(4, Votes(copying=True), save=False)
+        one.agent.send(left)
+        end(5, Votes(), save=True)
+        return found, one.saver.totals.snapshots
 
 
 def without_room(link: Link, _rank: int, _size: int, root: Path) -> Any:

@@ -38,8 +38,9 @@ def go(
     changed: Sequence[int] | None = None,
     recovery: Recovery = "Live",
     counted: bool = True,
+    lossless: bool = False,
 ) -> list[dict[str, Any]]:
-    settings = (root, rounds, lost, replicate, readers, torn, every, memory_every, changed, recovery, counted)
+    settings = (root, rounds, lost, replicate, readers, torn, every, memory_every, changed, recovery, counted, lossless)
     return crew.run(SIZE, bodies.save_and_load, *settings)
 
 
@@ -165,6 +166,18 @@ def test_a_round_that_some_finished_is_given_up_for_what_every_rank_has_of_its_o
     assert_restored(go(crew, tmp_path, [[1, 2, 3], [1, 2], [1, 2, 3]], changed=[]), 2)
     results = go(crew, tmp_path, [[1, 2, 3, 4], [1, 2], [1, 2, 3, 4]], changed=[])
     assert [result["round"] for result in results] == [4] * SIZE
+
+
+@pytest.mark.parametrize("recovery", ["Live", "Exact"])
+def test_a_round_that_some_finished_is_gone_on_from_where_that_costs_no_bits(
+    crew: Crew, tmp_path: Path, recovery: Recovery
+) -> None:
+    results = go(crew, tmp_path, [[1, 2, 3], [1, 2], [1, 2, 3]], changed=[], lossless=True, recovery=recovery)
+    assert [result["round"] for result in results] == [3] * SIZE
+    assert [result["own"] for result in results] == [[0, 3], None, [2, 3]]
+    assert results[0]["reports"] == ["the state of lost ranks (1) after round 3 is that of their twins"]
+    # Where every rank has all of its own of the newest, that is read.
+    assert_restored(go(crew, tmp_path, SAME, changed=[], lossless=True, recovery=recovery), 3)
 
 
 def test_exact_recovery_wants_the_whole_state_of_every_rank(crew: Crew, tmp_path: Path) -> None:

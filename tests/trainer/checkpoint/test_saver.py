@@ -125,6 +125,12 @@ def test_a_left_generation_interrupts_the_wait(crew: Crew, tmp_path: Path) -> No
     assert "replica 1 is gone" in one(crew, bodies.interrupted, tmp_path)
 
 
+def test_a_finished_round_is_kept_whatever_breaks_its_end_off(crew: Crew, tmp_path: Path) -> None:
+    found, snapshots = one(crew, bodies.broken_off, tmp_path)
+    assert found == [[1], [1, 2], [1, 2], [1, 2], [2, 5]]
+    assert snapshots == 3
+
+
 def test_a_snapshot_without_memory_costs_only_the_checkpoint(crew: Crew, tmp_path: Path) -> None:
     reason, rounds = one(crew, bodies.without_room, tmp_path)
     assert "bytes of memory left for a snapshot" in reason

@@ -7,11 +7,11 @@ from typing import Any
 
 import torch
 
-from ringtrain.checkpoint.saver import Votes
 from ringtrain.checkpoint.source import VolumeSource
 from ringtrain.checkpoint.state import State, read_files
 from ringtrain.checkpoint.tree import Unread, flatten, rows
 from ringtrain.checkpoint.volume import candidates, commit, staging
+from ringtrain.checkpoint.votes import Votes
 from ringtrain.comm.errors import PeerLost
 from ringtrain.comm.group import Group
 from ringtrain.comm.verify import agree, state_digest

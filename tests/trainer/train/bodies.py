@@ -5,10 +5,10 @@ from pathlib import Path
 
 import torch
 
-from ringtrain.checkpoint.saver import Votes
 from ringtrain.checkpoint.source import VolumeSource
 from ringtrain.checkpoint.state import State, read_files
 from ringtrain.checkpoint.volume import candidates, commit, staging
+from ringtrain.checkpoint.votes import Votes
 from ringtrain.comm.group import Group
 from ringtrain.contract.communication import CommunicationConfig
 from ringtrain.contract.generation import Generation

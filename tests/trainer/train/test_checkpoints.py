@@ -114,6 +114,9 @@ def test_a_preempted_replica_makes_all_save_first(make: Make) -> None:
     (saved,) = candidates(volume(preempted))
     assert not saved.problem
     assert saved.round > 3
+    last = preempted.termination(1).last_checkpoint
+    assert last is not None
+    assert last.round == saved.round
     preempted.start(1, epoch=1)
     preempted.finish()
     assert preempted.starts == ["the seed", f"round-{saved.round:08d}"]
@@ -197,6 +200,25 @@ def test_while_a_twin_lives_a_lost_machine_costs_the_round_that_ran(make: Make) 
     lost.finish()
     assert lost.starts == ["the seed", "round-00000039"]
     assert lost.digest == plain.digest
+
+
+@pytest.mark.parametrize("recovery", ["Live", "Exact"])
+def test_a_rank_that_dies_costs_no_finished_round(make: Make, recovery: str) -> None:
+    """It may die before it has copied the round that it has just finished, but its twins have finished it too. Where
+    nothing is drawn and nothing fed back, that is all there is to know of it."""
+    settings: dict[str, Any] = {
+        "trainer": CONFIG.model_copy(update={"model": ModelConfig(size="nano", context_length=32)}),
+        "communication": CommunicationConfig(codec="zfp", warmup_rounds=3, verify=True),
+        "replicas": 3,
+    }
+    plain = make("plain", {"every": 100}, **settings)
+    faults = ";".join(f"kill:rank={rank},round={round}" for rank, round in ((1, 20), (0, 30), (2, 40)))
+    struck = make("struck", {"every": 1000, "recovery": recovery}, faults=faults, in_place_restarts=1, **settings)
+    for job in (plain, struck):
+        job.start_all()
+        job.finish()
+    assert struck.starts == ["the seed", "round-00000019", "round-00000029", "round-00000039"]
+    assert struck.digest == plain.digest
 
 
 @needs_root

@@ -1,5 +1,7 @@
 """Going back to the newest checkpoint of training code of your own, and saving others."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -10,9 +12,10 @@ from ringtrain.checkpoint import randomness
 from ringtrain.checkpoint.checkpoints import Checkpoints
 from ringtrain.checkpoint.digest import model_digest, tree_digest
 from ringtrain.checkpoint.reader import Restored
-from ringtrain.checkpoint.saver import Saver, Votes
+from ringtrain.checkpoint.saver import Saver
 from ringtrain.checkpoint.state import State
 from ringtrain.checkpoint.tree import Tree
+from ringtrain.checkpoint.votes import Votes
 from ringtrain.comm.group import Group
 from ringtrain.comm.reducer import Reducer
 from ringtrain.comm.verify import agree, state_digest
@@ -80,11 +83,17 @@ class ObjectCheckpoints:
         """This rank's, to be joined with those of all others before `end_round`."""
         return self._saver.votes() if self._saver is not None else Votes()
 
-    def end_round(self, round: int, loss: float | None, votes: Votes) -> None:
-        """All ranks call it at the end of a round, with the votes of all. What cannot be saved is said, and costs
-        only that checkpoint. Raises Interrupted, or Preempted once all is saved."""
-        if self._saver is not None:
-            self.round, self.loss = round, loss
+    @contextmanager
+    def ending(self, round: int, loss: float | None, votes: Votes) -> Iterator[None]:
+        """For the end of a round, with the votes of all ranks: then it is saved. What breaks it off before does not
+        cost the round. What cannot be saved is said, and costs only that checkpoint. Raises Interrupted, or Preempted
+        once all is saved."""
+        if self._saver is None:
+            yield
+            return
+        self.round, self.loss = round, loss
+        with self._saver.keeping(round, votes, self._state):
+            yield
             self._saver.end_round(round, votes, self._state)
 
     def finish(self, round: int, loss: float | None) -> None:

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, fields, replace
 
 import torch
 
-from ringtrain.checkpoint.saver import Votes
+from ringtrain.checkpoint.votes import Votes
 from ringtrain.comm.group import Group
 from ringtrain.comm.meter import Meter
 from ringtrain.comm.report import TrafficTotals

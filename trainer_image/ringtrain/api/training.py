@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
@@ -15,7 +15,7 @@ from ringtrain.api.loader import Loader
 from ringtrain.api.progress import Reports, RoundReporter
 from ringtrain.api.saved import Misfit, Saved, Stateful
 from ringtrain.checkpoint.outline import Outline, first_difference, outline
-from ringtrain.checkpoint.saver import Votes
+from ringtrain.checkpoint.votes import Votes
 from ringtrain.comm.meter import Meter
 from ringtrain.comm.reducer import Reducer
 from ringtrain.comm.replicate import replicate
@@ -232,10 +232,9 @@ class Training:
         self._round, self._open = round, False
         if checkpoints is not None:
             progress = progress.model_copy(update={"checkpoints": checkpoints.totals})
-        self._context.beat(Phase.TRAINING, progress)
-        self.loggers.log(progress)
-        if checkpoints is not None:
-            checkpoints.end_round(round, self._reporter.loss, votes)
+        with checkpoints.ending(round, self._reporter.loss, votes) if checkpoints is not None else nullcontext():
+            self._context.beat(Phase.TRAINING, progress)
+            self.loggers.log(progress)
 
     def _refuse_unsummed(self) -> None:
         name = self._model.unsummed() if self._model is not None else None

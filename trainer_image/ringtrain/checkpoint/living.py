@@ -21,10 +21,12 @@ from ringtrain.checkpoint.tree import Piece, rows
 class Living:
     """Of one rank. Its tensors are those of training itself."""
 
-    def __init__(self, snapshot: Manifest, replicated: Replicated) -> None:
+    def __init__(self, snapshot: Manifest, replicated: Replicated, lossless: bool = False) -> None:
         """Of the rank's snapshot and what it was taken of."""
         self.snapshot = snapshot
         """The rank's own files."""
+        self.lossless = lossless
+        """Whether ranks can go on from it with the same bits, although their local state is lost."""
         self._replicated = replicated
         self._versions = self._now()
 
@@ -66,7 +68,7 @@ class Living:
     def on_host(self) -> Self:
         """The same in memory of the machine, so that a GPU has room for what is built next."""
         tensors = {path: _on_host(leaf) for path, leaf in self._replicated.tensors.items()}
-        return type(self)(self.snapshot, replace(self._replicated, tensors=tensors))
+        return type(self)(self.snapshot, replace(self._replicated, tensors=tensors), self.lossless)
 
     def write(self, path: str, file: MemoryFile) -> None:
         """Makes the file `path` of the checkpoint, once all is on the host. Raises MemoryError."""

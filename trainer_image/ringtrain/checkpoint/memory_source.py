@@ -26,6 +26,8 @@ class Held(ContractModel):
     """Of these files alone."""
     living: bool = False
     """They can be made of its training's state. So all of the twins' are among them, but their local state."""
+    lossless: bool = False
+    """Which nobody needs for the same bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +40,20 @@ class Found:
     """By file: the first rank that holds it now."""
     lost: frozenset[int] = frozenset()
     """The ranks that wrote it of whose local state no file is left."""
+    lossless: bool = False
+    """Their local state is not needed for the same bits."""
+
+    @property
+    def exact(self) -> bool:
+        """Whether training goes on from it with the bits of a job that lost nothing."""
+        return self.lossless or not self.lost
 
 
 def held(tiers: Tiers) -> list[Held]:
     """What this rank has."""
     found = [Held(manifest=manifest) for manifest, _ in tiers.memory.held()]
     if tiers.living is not None and tiers.living.intact:
-        found.append(Held(manifest=tiers.living.manifest, living=True))
+        found.append(Held(manifest=tiers.living.manifest, living=True, lossless=tiers.living.lossless))
     return found
 
 
@@ -66,6 +75,7 @@ class _Gathered:
         self._files: dict[str, tuple[int, ManifestFile]] = {}
         self._complete: set[int] = set()
         self._covered: set[int] = set()
+        self._lossless = True
 
     def take(self, holder: int, held: Held) -> None:
         for file in held.manifest.files:
@@ -73,6 +83,7 @@ class _Gathered:
         ranks = {file.rank for file in held.manifest.files}
         if held.living:
             self._covered.update(twin for rank in ranks for twin in held.manifest.mesh.twins(rank))
+            self._lossless &= held.lossless
         else:
             self._complete |= ranks
 
@@ -85,6 +96,7 @@ class _Gathered:
             self._manifest.model_copy(update={"files": tuple(file for _, file in self._files.values())}),
             {path: holder for path, (holder, _) in self._files.items()},
             frozenset(self._covered - self._complete),
+            self._lossless,
         )
 
 

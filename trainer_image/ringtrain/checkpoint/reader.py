@@ -43,7 +43,7 @@ class Reader:
     """Reads checkpoints together with all ranks of a generation."""
 
     def __init__(self, root: Path, session: Session, group: Group, *, exact: bool = False) -> None:
-        """`exact`: a checkpoint of which a rank's local state is lost does not count."""
+        """`exact`: a checkpoint of which a rank's local state is lost does not count, if it is needed."""
         self._exact = exact
         self._root = root
         self._session = session
@@ -93,7 +93,7 @@ class Reader:
         own = [each.to_json() for each in held(tiers)] if tiers is not None else []
         everywhere = self._group.all_gather_json(own)
         found = find([[Held.model_validate_json(text) for text in texts] for texts in everywhere])
-        return [_Candidate(name, one) for name, one in found.items() if not (one.lost and self._exact)]
+        return [_Candidate(name, one) for name, one in found.items() if one.exact or not self._exact]
 
     def _on_volume(self, *, needed: bool) -> tuple[list[_Candidate], str]:
         """As rank 0 sees them, so that all ranks try the same ones; and why they cannot be listed, if they need not."""
@@ -141,7 +141,8 @@ class Reader:
         if used.found is not None and used.found.lost and self._group.rank == 0:
             message = (
                 f"the state of lost ranks ({', '.join(map(str, sorted(used.found.lost)))}) after round "
-                f"{used.name.round} is that of their twins; random generators and error feedback begin anew"
+                f"{used.name.round} is that of their twins"
+                + ("" if used.found.exact else "; random generators and error feedback begin anew")
             )
             self._session.report("StateFromTwins", message, warning=False)
 
@@ -149,11 +150,13 @@ class Reader:
         self._session.beat(Phase.RESTORING)
 
 
-def _worth(candidate: _Candidate) -> tuple[Generation, int, bool, bool]:
-    """Newer ones are worth more. To have all local state is worth one round: the one that only some ranks finished."""
+def _worth(candidate: _Candidate) -> tuple[Generation, int, bool, bool, bool]:
+    """Newer ones are worth more. To go on with the same bits is worth one round: the one whose snapshot a rank that is
+    lost had not finished."""
     found, name = candidate.found, candidate.name
+    exact = found is None or found.exact
     complete = found is None or not found.lost
-    return name.generation, name.round + complete, complete, found is not None
+    return name.generation, name.round + exact, exact, complete, found is not None
 
 
 def _judged(candidate: _Candidate, problems: list[str]) -> _Candidate:

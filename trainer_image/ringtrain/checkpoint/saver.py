@@ -1,7 +1,8 @@
 """When a rank saves what: snapshots in memory, checkpoints on the volume, and the last words before a stop."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -17,6 +18,7 @@ from ringtrain.checkpoint.staging import Staging
 from ringtrain.checkpoint.state import Replicated, State, local_image
 from ringtrain.checkpoint.tiers import Tiers
 from ringtrain.checkpoint.volume_save import VolumeSave
+from ringtrain.checkpoint.votes import Votes
 from ringtrain.comm.group import Group
 from ringtrain.contract.environment import CheckpointSettings
 from ringtrain.contract.generation import Generation
@@ -26,30 +28,6 @@ from ringtrain.runtime.output import say
 from ringtrain.runtime.session import Session
 
 Clock = Callable[[], float]
-
-
-@dataclass(frozen=True, slots=True)
-class Votes:
-    """What ranks must know of each other at the end of a round, so that all of them save, or none does."""
-
-    stopping: bool = False
-    """A replica is to end: save now."""
-    writing: bool = False
-    """A rank still writes its part of an earlier checkpoint."""
-    full: bool = False
-    """A rank's memory has no room, for what is there is still written or copied."""
-    copying: bool = False
-    """A rank still copies its last snapshot, or takes another's."""
-    uncopied: bool = False
-    """A rank takes no copies any more in this generation."""
-
-    def values(self) -> tuple[float, ...]:
-        """As numbers, to be summed over all ranks."""
-        return tuple(map(float, (self.stopping, self.writing, self.full, self.copying, self.uncopied)))
-
-    @classmethod
-    def of_sums(cls, sums: Sequence[float]) -> "Votes":
-        return cls(*(value > 0 for value in sums))
 
 
 @dataclass(slots=True)
@@ -93,6 +71,8 @@ class Saver:
         self._copier: Copier | None = None
         self._uncopied = False
         """This rank had no memory for another's snapshot."""
+        self._newest: int | None = None
+        """The round whose snapshot was taken last."""
         processes = session.environment.procs_per_replica
         if settings.memory_every and copies_are_needed(settings.replicate, group.mesh, processes):
             self._copier = Copier(tiers.memory, group, processes)
@@ -124,17 +104,26 @@ class Saver:
             return
         if votes.uncopied:
             self._stop_copying()
-        copying = votes.copying and not votes.uncopied
         if not votes.writing:
             self._pin(None)
         to_volume = round % self._settings.every == 0
         if to_volume and votes.writing:
             self._skip(round)
             to_volume = False
-        # Not without its copy: that of some earlier round would be no checkpoint without the snapshots of that round.
-        to_memory = self._in_memory(round) and not votes.full and not copying
-        if to_volume or to_memory:
-            self._save(round, state, to_volume=to_volume, copy=not copying)
+        if to_volume or self._to_memory(round, votes):
+            self._session.beat(Phase.CHECKPOINTING)
+            self._save(round, state, to_volume=to_volume, copy=not votes.delays_copies)
+
+    @contextmanager
+    def keeping(self, round: int, votes: Votes, state: Callable[[], State]) -> Iterator[None]:
+        """For all that follows the step of `round`, with its `end_round`: if anything breaks it off before, the
+        snapshot is taken then, so that a round which all have finished is not trained again."""
+        try:
+            yield
+        except Exception:
+            if self._newest != round and self._to_memory(round, votes):
+                self._save(round, state, to_volume=False, copy=False)
+            raise
 
     def before_step(self) -> None:
         """Call it before anything changes what the last state called settled. Raises Interrupted, or Preempted."""
@@ -171,12 +160,12 @@ class Saver:
             self._copier.close()
             self._copier = None
 
-    def _in_memory(self, round: int) -> bool:
+    def _to_memory(self, round: int, votes: Votes) -> bool:
         every = self._settings.memory_every
-        return every > 0 and round % every == 0
+        # Not without its copy: that of some earlier round would be no checkpoint without the snapshots of that round.
+        return every > 0 and round % every == 0 and not votes.full and not votes.delays_copies
 
     def _save(self, round: int, state: Callable[[], State], *, to_volume: bool, copy: bool) -> None:
-        self._session.beat(Phase.CHECKPOINTING)
         self.before_step()
         if to_volume:
             self.saved_round = round
@@ -190,8 +179,9 @@ class Saver:
         except MemoryError as error:
             self._without_snapshot(round, str(error), to_volume=to_volume, copy=copy)
             return
+        self._newest = round
         manifest = self._manifest(round, found)
-        self._tiers.living = Living(manifest, replicated) if own.dispensable else None
+        self._tiers.living = Living(manifest, replicated, own.lossless) if own.dispensable else None
         save = self._begin_write(manifest, replicated.part, slot) if to_volume else None
         self._staging.start(
             slot, list(zip(found, rooms, strict=True)), manifest, partial(self._staged, slot, save, copy)

@@ -42,6 +42,8 @@ class State:
     """The replicated tensors stay as they are until the next optimizer step."""
     dispensable: bool = False
     """Training can go on without a rank's local state: what is lost of it begins anew."""
+    lossless: bool = False
+    """And then with the same bits: nothing is drawn, fed back or accumulated."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,14 @@
 """The training function of the built-in trainer: entered anew in every generation."""
 
 import math
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import torch
 
 from ringtrain.checkpoint.reader import Restored
-from ringtrain.checkpoint.saver import Saver, Votes
+from ringtrain.checkpoint.saver import Saver
+from ringtrain.checkpoint.votes import Votes
 from ringtrain.comm.report import TrafficTotals
 from ringtrain.comm.verify import agree
 from ringtrain.contract.environment import WarmStart
@@ -177,19 +179,20 @@ def _train_rounds(
             finished = trainer.finish_round(saver.votes(), saver.before_step)
         else:
             finished = trainer.finish_round(Votes(), lambda: None)
-        communication = totals.add(trainer.codec, finished.traffic)
-        if evaluation is not None and (trainer.round % evaluation.every == 0 or trainer.round == config.rounds):
-            if held_out_loss is None and context.environment.parallelism.compile:
-                # Forward passes alone are compiled anew.
-                context.beat(Phase.COMPILING)
-            held_out_loss = trainer.evaluate(evaluation)
-            say(context.rank, f"round {trainer.round}/{config.rounds} evaluation loss {held_out_loss:.3f}")
-        progress = _progress(config, finished, held_out_loss, communication, work)
-        if saver is not None:
-            progress = progress.model_copy(update={"checkpoints": saver.totals})
-        _tell(context, progress, finished.skipped)
-        if saver is not None:
-            saver.end_round(trainer.round, finished.votes, trainer.state)
+        with saver.keeping(trainer.round, finished.votes, trainer.state) if saver is not None else nullcontext():
+            communication = totals.add(trainer.codec, finished.traffic)
+            if evaluation is not None and (trainer.round % evaluation.every == 0 or trainer.round == config.rounds):
+                if held_out_loss is None and context.environment.parallelism.compile:
+                    # Forward passes alone are compiled anew.
+                    context.beat(Phase.COMPILING)
+                held_out_loss = trainer.evaluate(evaluation)
+                say(context.rank, f"round {trainer.round}/{config.rounds} evaluation loss {held_out_loss:.3f}")
+            progress = _progress(config, finished, held_out_loss, communication, work)
+            if saver is not None:
+                progress = progress.model_copy(update={"checkpoints": saver.totals})
+            _tell(context, progress, finished.skipped)
+            if saver is not None:
+                saver.end_round(trainer.round, finished.votes, trainer.state)
     if saver is not None:
         saver.finish(trainer.round, trainer.state)
 

@@ -11,9 +11,9 @@ from ringtrain.checkpoint import randomness
 from ringtrain.checkpoint.digest import model_digest, tree_digest
 from ringtrain.checkpoint.outline import first_difference
 from ringtrain.checkpoint.outline import outline as tensor_outline
-from ringtrain.checkpoint.saver import Votes
 from ringtrain.checkpoint.state import State
 from ringtrain.checkpoint.tree import Piece, Tree, Unread, rows
+from ringtrain.checkpoint.votes import Votes
 from ringtrain.comm import buckets
 from ringtrain.comm.group import Group
 from ringtrain.comm.local import as_gradient
@@ -155,9 +155,11 @@ class Trainer:
     def state(self) -> State:
         """Between two micro-batches; its tensors are the living ones. Copy the local ones before training goes on, and
         the others before the optimizer's step."""
+        residuals = self._reducer.residuals()
         return State(
             settled=True,
             dispensable=True,
+            lossless=not (residuals or self.micro_batches or self._config.model.dropout),
             replicated={
                 "round": self.round,
                 "loss": self.loss,
@@ -172,7 +174,7 @@ class Trainer:
             },
             local={
                 "random": randomness.capture(),
-                "residuals": self._reducer.residuals(),
+                "residuals": residuals,
                 "accumulated": {
                     "micro_batches": self.micro_batches,
                     "tokens": self._tokens,
