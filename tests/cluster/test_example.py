@@ -117,7 +117,8 @@ def test_the_example_survives_a_kill_a_deletion_and_the_loss_of_a_node(
     ended = until_succeeded(kube)
     assert (ended["round"], ended["totalRounds"], ended["progress"]) == (800, 800, "800/800")
     assert ended["lastCheckpoint"]["round"] == 800
-    assert ended["restarts"] == len(ended["failures"]) == after["restarts"]
+    # Pods that a node takes along are one restart.
+    assert ended["restarts"] == after["restarts"] <= len(ended["failures"])
     assert float(ended["loss"]) < 3.0
     assert ended["communication"]["codec"].startswith("zfp-")
     assert float(ended["communication"]["ratio"]) > 4
