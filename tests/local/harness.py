@@ -19,7 +19,6 @@ apiVersion: ringtrain.io/v1alpha1
 kind: TrainingJob
 metadata: {{name: {name}}}
 spec:
-  image: localhost/ringtrain-trainer:dev
   replicas: 3
   device: cpu
   trainer:

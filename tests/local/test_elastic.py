@@ -13,6 +13,7 @@ from local.crowded import CrowdedCluster
 from local.harness import JOB, TEXT
 from ringtrain_operator.api.status import TERMINAL, JobPhase, TrainingJobStatus
 from ringtrain_operator.local.container import Machine
+from ringtrain_operator.local.job_file import ANY_IMAGE
 from ringtrain_operator.local.loopback import LoopbackBlock
 from ringtrain_operator.local.run_directory import RunDirectory
 from ringtrain_operator.plan.observed import JobKey
@@ -30,7 +31,7 @@ def test_a_job_trains_smaller_and_grows_again(tmp_path: Path) -> None:
     (tmp_path / "text").mkdir()
     (tmp_path / "text" / "bottles.txt").write_text(TEXT)
     spec = yaml.safe_load(JOB.format(name=KEY.name, rounds=ROUNDS, inter="gloo", training_timeout=60))["spec"]
-    spec["elastic"] = {"minReplicas": 2, "waitSeconds": 1, "growAfterSeconds": 2}
+    spec |= ANY_IMAGE | {"elastic": {"minReplicas": 2, "waitSeconds": 1, "growAfterSeconds": 2}}
     events: list[Event] = []
     with RunDirectory.open(tmp_path / KEY.name, KEY) as directory:
         history = asyncio.run(_run(spec, directory, tmp_path, events))
