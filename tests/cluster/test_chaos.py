@@ -29,7 +29,7 @@ ROUNDS = int(200 * MINUTES)
 REPLICAS = 3
 RANKS = "ringtrain.runtime.standby"
 """The ranks' processes, and that of which they are forks."""
-MORTAL = (RANKS, RANKS, "ringtrain.coordinator", "ringtrain.runtime.store")
+MORTAL = (RANKS, RANKS, "ringtrain.coordinator", "ringtrain.runtime.store", "ringtrain.agent")
 PAUSE = 10.0
 """Seconds between two faults at most."""
 OUTAGE = 25.0
@@ -42,8 +42,9 @@ class ClusterChaos(Chaos):
     """Of the test bed's nodes, an operator that runs here, and jobs of one namespace."""
 
     def __init__(self, cluster: Cluster, trial: Trial, jobs: tuple[str, ...], nodes: list[str], seed: int) -> None:
-        kills = [partial(self._signal, module, signal.SIGKILL) for module in (*MORTAL, "ringtrain.agent")]
-        stops = [partial(self._signal, module, signal.SIGSTOP) for module in MORTAL]
+        kills, stops = (
+            [partial(self._signal, module, number) for module in MORTAL] for number in (signal.SIGKILL, signal.SIGSTOP)
+        )
         others = [self._delete_pod, self._delete_pod, self._kill_operator, self._kill_node, self._unplug_node]
         super().__init__(seed, [*kills, *stops, *others])
         self._cluster = cluster

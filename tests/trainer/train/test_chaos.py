@@ -3,6 +3,7 @@
 import contextlib
 import random
 import signal
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -53,7 +54,8 @@ def make(tmp_path: Path) -> Iterator[Callable[..., TrainerJob]]:
 
 
 class JobChaos(Chaos):
-    """Stands for the job's operator too: ended pods are replaced, in a new epoch."""
+    """Stands for the job's operator and its kubelet too: ended pods are replaced, in a new epoch, and a pod whose agent
+    does not answer is ended some time."""
 
     def __init__(self, job: TrainerJob, seed: int) -> None:
         super().__init__(
@@ -63,6 +65,8 @@ class JobChaos(Chaos):
                 partial(self._signal_rank, signal.SIGKILL),
                 partial(self._signal_rank, signal.SIGSTOP),
                 self._kill_pod,
+                self._stop_agent,
+                self._stop_agent,
                 partial(self._signal_one, "ringtrain.coordinator", signal.SIGKILL),
                 partial(self._signal_one, "ringtrain.coordinator", signal.SIGSTOP),
                 partial(self._signal_one, "ringtrain.runtime.store", signal.SIGKILL),
@@ -71,6 +75,8 @@ class JobChaos(Chaos):
         )
         self._job = job
         self._epoch = 0
+        self._stopped: dict[int, tuple[subprocess.Popen[bytes], float]] = {}
+        """Agents, by replica, and for how long (monotonic seconds)."""
 
     def strike(self) -> None:
         super().strike()
@@ -78,6 +84,10 @@ class JobChaos(Chaos):
         self.repair()
 
     def repair(self) -> None:
+        for replica, (agent, until) in list(self._stopped.items()):
+            if time.monotonic() >= until:
+                del self._stopped[replica]
+                self._end_stop(replica, agent)
         for replica, agent in list(self._job.agents.items()):
             code = agent.poll()
             if code is None or code == ExitCode.DONE:
@@ -98,6 +108,23 @@ class JobChaos(Chaos):
         replica = self.random.randrange(REPLICAS)
         self.told.append(f"kill pod {replica}")
         if self._job.agents[replica].poll() is None:
+            self._job.kill(replica)
+
+    def _stop_agent(self) -> None:
+        """For less or more than a coordinator waits for it."""
+        replica = self.random.randrange(REPLICAS)
+        agent = self._job.agents[replica]
+        if agent.poll() is None and replica not in self._stopped:
+            self._signal(agent.pid, signal.SIGSTOP, f"the agent of replica {replica}")
+            self._stopped[replica] = agent, time.monotonic() + self.random.uniform(0, 10)
+
+    def _end_stop(self, replica: int, agent: subprocess.Popen[bytes]) -> None:
+        if agent.poll() is not None:
+            return
+        if self.random.random() < 0.5:
+            self._signal(agent.pid, signal.SIGCONT, f"the agent of replica {replica}")
+        else:
+            self.told.append(f"the kubelet kills pod {replica}")
             self._job.kill(replica)
 
     def _signal_one(self, module: str, number: signal.Signals) -> None:
@@ -132,7 +159,7 @@ def test_nothing_that_dies_changes_what_is_learned(
             break
         chaos.strike()
     struck.until(lambda: chaos.repair() or finished(struck), f"the end: {chaos.told}")  # type: ignore[func-returns-value]
-    assert struck.losses.keys() == plain.losses.keys()
+    assert struck.losses.keys() == plain.losses.keys() == set(range(1, CONFIG.rounds + 1))
     if recovery == "Exact":
         assert set(struck.digests) == {plain.digest}, chaos.told
         assert struck.losses == plain.losses, chaos.told
