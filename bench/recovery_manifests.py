@@ -11,7 +11,8 @@ Object = dict[str, Any]
 JOB = "bench"
 RENDEZVOUS_PORT = 29400
 _CODE = "code"
-_STATE = "state"
+STATE = "state"
+"""The claim for the workers' checkpoints."""
 _RESOURCES = {"requests": {"cpu": "10m", "memory": "64Mi"}}
 
 
@@ -48,18 +49,18 @@ def code(files: Mapping[str, str]) -> Object:
 
 
 def claim() -> Object:
-    """For the workers' checkpoints."""
     resources = {"requests": {"storage": "1Gi"}}
     spec = {"accessModes": ["ReadWriteMany"], "resources": resources}
-    return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": _STATE}, "spec": spec}
+    return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": STATE}, "spec": spec}
 
 
 def stateful_set(
-    name: str, image: str, command: Sequence[str], *, replicas: int, env: Mapping[str, str]
+    name: str, image: str, command: Sequence[str], *, replicas: int, env: Mapping[str, str], whole_host: bool = False
 ) -> list[Object]:
-    """With the Service that gives its pods their names. Pods start at once, and on all nodes alike."""
+    """With the Service that gives its pods their names. Pods start at once, and on all nodes alike. `whole_host`: what
+    asks for its host's name is told one that others can resolve; Linux has room for 64 characters."""
     labels = {"app": name}
-    mounts = [{"name": _CODE, "mountPath": "/bench"}, {"name": _STATE, "mountPath": "/state"}]
+    mounts = [{"name": _CODE, "mountPath": "/bench"}, {"name": STATE, "mountPath": "/state"}]
     variables = {"PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": "1", "HOME": "/tmp", **env}
     container = {
         "name": name,
@@ -72,7 +73,7 @@ def stateful_set(
     }
     volumes = [
         {"name": _CODE, "configMap": {"name": _CODE}},
-        {"name": _STATE, "persistentVolumeClaim": {"claimName": _STATE}},
+        {"name": STATE, "persistentVolumeClaim": {"claimName": STATE}},
     ]
     pod = {
         "metadata": {"labels": labels},
@@ -81,6 +82,7 @@ def stateful_set(
             "volumes": volumes,
             "topologySpreadConstraints": [_spread(labels)],
             "terminationGracePeriodSeconds": 30,
+            "setHostnameAsFQDN": whole_host,
         },
     }
     spec = {

@@ -37,6 +37,12 @@ class Kubectl:
         found: list[Object] = json.loads(self("get", "pods", f"--selector={selector}", "-o", "json"))["items"]
         return found
 
+    def volume(self, claim: str) -> Path:
+        """The folder of the test bed that lies behind the claim."""
+        self("wait", f"pvc/{claim}", "--for=jsonpath={.status.phase}=Bound", "--timeout=60s")
+        name = self("get", "pvc", claim, "-o", "jsonpath={.spec.volumeName}")
+        return Path(self("get", "pv", name, "-o", "jsonpath={.spec.hostPath.path}"))
+
     def follow(self, pod: str) -> subprocess.Popen[bytes]:
         """What the pod has printed and prints, each line behind the time when the container runtime read it."""
         command = ["kubectl", f"--namespace={self.namespace}", "logs", "-f", "--timestamps", pod]

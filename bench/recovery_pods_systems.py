@@ -11,8 +11,11 @@ from recovery_log import RingtrainLog
 from recovery_pods import Kubectl, PodJob
 from recovery_results import RANKS
 from recovery_rounds import Finished
+from recovery_torchft import LIGHTHOUSE, LIGHTHOUSE_OPTIONS, bundle
 
 _PORTS = {"RINGTRAIN_HEALTH_PORT": "18591", "RINGTRAIN_METRICS_PORT": "18590", "RINGTRAIN_PAGE_PORT": "18592"}
+_LIGHTHOUSE_PORT = 29510
+_TORCHFT = "/state/torchft"
 _TORCHRUN = "python -m torch.distributed.run --nproc-per-node=1 --max-restarts=100 --monitor-interval=0.1"
 
 
@@ -56,7 +59,12 @@ class PeerPods(PodJob):
 
     def submit(self) -> None:
         programs = {file.name: file.read_text() for file in Path(__file__).parent.glob("recovery_*.py")}
-        self.kubectl.apply(manifests.code(programs), manifests.claim(), *self.workers())
+        self.kubectl.apply(manifests.code(programs), manifests.claim())
+        self.prepare()
+        self.kubectl.apply(*self.workers())
+
+    def prepare(self) -> None:
+        """What must be there before the workers, on the claim's volume."""
 
     def workers(self) -> list[manifests.Object]:
         raise NotImplementedError
@@ -75,3 +83,27 @@ class TorchrunPods(PeerPods):
         # As on one machine: workers that are started again find what those before them left in a shared store.
         env = {"PYTHONPATH": "/bench", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
         return manifests.stateful_set("torchrun", self.image, ("sh", "-c", command), replicas=RANKS, env=env)
+
+
+class TorchFTPods(PeerPods):
+    """The Lighthouse is in the first pod. Its HTTP transport and its Manager announce the host's own name."""
+
+    selector = "app=torchft"
+
+    def prepare(self) -> None:
+        bundle(self.kubectl.volume(manifests.STATE) / "torchft")
+
+    def workers(self) -> list[manifests.Object]:
+        lighthouse = f"python {_TORCHFT}/{LIGHTHOUSE} --bind=[::]:{_LIGHTHOUSE_PORT} {' '.join(LIGHTHOUSE_OPTIONS)}"
+        command = (
+            f"[ $POD != torchft-0 ] || {lighthouse} & "
+            f"exec {_TORCHRUN} --nnodes=1 --master-addr=$(hostname) --master-port={manifests.RENDEZVOUS_PORT}"
+            " /bench/recovery_torchft_rank.py ${POD##*-} $(hostname)"
+        )
+        env = {
+            "PYTHONPATH": f"/bench:{_TORCHFT}",
+            "TORCHFT_LIGHTHOUSE": f"http://torchft-0.torchft:{_LIGHTHOUSE_PORT}",
+        }
+        return manifests.stateful_set(
+            "torchft", self.image, ("sh", "-c", command), replicas=RANKS, env=env, whole_host=True
+        )

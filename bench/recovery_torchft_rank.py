@@ -12,7 +12,7 @@ from recovery_worker import Loss, batches_of, model_of
 
 
 def main() -> None:
-    replica = int(sys.argv[1])
+    replica, host = int(sys.argv[1]), sys.argv[2]
     tell_start(replica)
     torch.set_num_threads(1)
     batches = batches_of(replica)
@@ -31,7 +31,7 @@ def main() -> None:
         min_replica_size=1,
         timeout=hang,
         replica_id=f"bench_{replica}",
-        hostname="localhost",
+        hostname=host,
     )
     managed = Optimizer(manager, optimizer)
     parameters = list(loss.parameters())
