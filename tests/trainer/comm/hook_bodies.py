@@ -245,6 +245,12 @@ def refused(link: Link, rank: int, size: int) -> list[str]:
     """What is said of models whose gradients cannot be summed, and of a group that was destroyed."""
     group = link.form(rank, size)
     told = []
+    mixed = DistributedDataParallel(Types(), static_graph=True)
+    mixed.register_comm_hook(HookState(group, PLAIN), sum_gradients)
+    try:
+        mixed(torch.ones(2, 64)).sum().backward()
+    except (ValueError, RuntimeError) as error:
+        told.append(str(error))
     for model, batch in (
         (nn.Linear(3, 3).double(), torch.ones(2, 3).double()),
         (nn.Embedding(50, 64, sparse=True), torch.tensor([1, 2])),

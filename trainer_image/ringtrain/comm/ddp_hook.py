@@ -144,11 +144,18 @@ class HookState:
 
         A backward pass's last bucket waits for all of them: here polling can end the wait, and what goes wrong is
         raised as what it is, where DDP would make a RuntimeError of a failed future. Raises ValueError for sparse
-        gradients, and for parameters of other types than float32, bfloat16 and float16; RuntimeError after a backward
+        gradients, for parameters of other types than float32, bfloat16 and float16, and where DDP does not say which
+        bucket is the last; RuntimeError after a backward
         pass that failed; Disagreement when ranks began with other rounds, or only some of them with a weight.
         """
         if not self._compared:
             self._compare()
+        # DDP's first pass with static_graph=True ends with all buckets, outside of any node, and counts none of them.
+        if self._pending and bucket.index() == 0 and torch._C._current_autograd_node() is None:
+            raise ValueError(
+                "DDP's static_graph=True does not say which bucket is the first pass's last, and with parameters of "
+                "several types there are several: set static_graph=False, or make all parameters one type"
+            )
         if not self._pending:
             self._summation.begin_round(self.rounds + 1)
         pending = self._new(bucket)
