@@ -163,8 +163,8 @@ def _reasons(workload: Workload, advice: Advice, noisy: Sequence[Row], maximum_e
     if held_back:
         names = "all lossy rows" if held_back == lossy else ", ".join(str(row.choice) for row in held_back)
         found.append(
-            f"the codec, which runs on the CPU, is the limit of {names}: measure yours (bench/codec.py) and give it as "
-            "--codec-speed; a codec on the GPU is not there yet"
+            f"the codec, taken as the CPU's, is the limit of {names}: measure yours (bench/codec.py) and give it as "
+            "--codec-speed; on GPUs it encodes there, which has not been measured"
         )
     bucket, seconds = _better_bucket(workload, advice)
     if seconds < advice.best.seconds * (1 - MARGIN):

@@ -96,7 +96,7 @@ def test_a_faster_codec_is_seen() -> None:
     slow, fast = (lines(invoke(*WITHOUT_JOB, "--codec-speed", speed)) for speed in ("0.01", "100"))
     assert slow[-1].startswith("No lossy codec pays off: with codec bf16")
     assert fast[-1].startswith("Use codec ")
-    assert any("the codec, which runs on the CPU, is the limit" in line for line in slow)
+    assert any("the codec, taken as the CPU's, is the limit" in line for line in slow)
 
 
 def test_compute_is_estimated(tmp_path: Path) -> None:
