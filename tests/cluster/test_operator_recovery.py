@@ -45,6 +45,20 @@ def test_a_job_trains_to_its_end(trial: Trial) -> None:
     trial.until("nothing of the job stays", lambda: trial.children(JOB) == [])
 
 
+def test_what_a_suspension_saved_is_told_and_gone_on_from(trial: Trial) -> None:
+    spec = trial.nano(trainer={"rounds": 100_000})
+    spec["checkpoint"]["every"] = 100_000
+    trial.submit(JOB, spec)
+    trial.until_trained(f"{JOB}-1-0", 10)
+    trial.submit(JOB, spec | {"suspend": True})
+    status = trial.until_phase(JOB, "Suspended")
+    saved = status["lastCheckpoint"]["round"]
+    assert saved == status["round"] >= 10
+    trial.submit(JOB, spec | {"suspend": False})
+    trial.until_trained(f"{JOB}-0-1", saved + 1)
+    assert f"start from checkpoint round-{saved:08d}" in trial.kube.kubectl("logs", f"{JOB}-0-1")
+
+
 @contextmanager
 def followed(trial: Trial, into: Path, *options: str) -> Iterator[list[str]]:
     """What `ringtrain logs -f` prints; the list is filled at the end, which the job's end has to bring."""
