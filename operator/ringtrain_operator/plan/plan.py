@@ -4,12 +4,10 @@ The status of the plan is persisted before any of its actions, and says all that
 an operator that dies between any two steps leaves nothing that the next pass would not finish or repeat harmlessly.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from ringtrain.contract.report import JobReport
 from ringtrain_operator.api.spec import FaultTolerance, TrainingJobSpec
 from ringtrain_operator.api.status import FAILURES_KEPT, TERMINAL, JobPhase, TrainingJobStatus
 from ringtrain_operator.api.validation import InvalidSpec
@@ -25,41 +23,21 @@ from ringtrain_operator.plan import (
     gang,
     holding,
     members,
-    phase,
     pod_group,
     progress,
     repair,
     suspension,
 )
 from ringtrain_operator.plan.acceptance import accept, is_ours
-from ringtrain_operator.plan.backoff import seconds_to_wait
-from ringtrain_operator.plan.budget import GivenUp
 from ringtrain_operator.plan.conditions import ACCEPTED, RUNNING, find, with_condition
 from ringtrain_operator.plan.defaults import inherited
 from ringtrain_operator.plan.failures import termination_message
 from ringtrain_operator.plan.in_place import new_failures
 from ringtrain_operator.plan.nodes import NodeHealth
 from ringtrain_operator.plan.observed import Job, Observed, Pod
+from ringtrain_operator.plan.one_pass import CALM_SECONDS, Pass, counted, followed, in_time, judged, pause
+from ringtrain_operator.plan.outcome import cleaned_up, failure, success
 from ringtrain_operator.plan.result import Create, DeletePod, EndPod, Event, Plan
-
-_BUSY_SECONDS = 2.0
-"""Between passes while members meet."""
-_CALM_SECONDS = 5.0
-"""Between passes while rounds are trained, or while a user has to act."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Pass:
-    job: Job
-    observed: Observed
-    pods: tuple[Pod, ...]
-    """The job's own that stand for a replica, or stood for one."""
-    holders: tuple[Pod, ...]
-    """Its own that only hold a place."""
-    report: JobReport | None
-    """None also when it is outdated."""
-    health: NodeHealth
-    now: datetime
 
 
 def plan(job: Job, observed: Observed, now: datetime) -> Plan:
@@ -71,7 +49,7 @@ def plan(job: Job, observed: Observed, now: datetime) -> Plan:
     tolerance = spec.fault_tolerance if spec is not None else FaultTolerance()
     report = observed.report
     own = [pod for pod in observed.pods if not pod.foreign]
-    this = _Pass(
+    this = Pass(
         job=job,
         observed=observed,
         pods=tuple(pod for pod in own if not pod.holding),
@@ -82,7 +60,7 @@ def plan(job: Job, observed: Observed, now: datetime) -> Plan:
     )
     if job.status.phase in TERMINAL:
         status, events = finish.changed_too_late(job)
-        return _cleaned_up(this, status, spec, events)
+        return cleaned_up(this, status, spec, events)
     newest = max((pod.epoch for pod in own), default=0)
     if newest > job.status.epoch:
         # The status is not the newest, or was lost. In the first case it cannot be written, and nothing is done.
@@ -102,16 +80,16 @@ def _accepted(job: Job) -> tuple[TrainingJobSpec | None, str]:
         return None, str(error)
 
 
-def _without_namespace(this: _Pass) -> Plan:
+def _without_namespace(this: Pass) -> Plan:
     """What ends now has not failed, and nothing can take its place. The job itself is about to go."""
     message = f"namespace {this.job.key.namespace} is being deleted: no pod is replaced any more"
     status = this.job.status
     if status.members:
-        status = _judged(this, _counted(this, status), message)
+        status = judged(this, counted(this, status), message)
     return Plan(status=status.model_copy(update={"message": message}))
 
 
-def _without_spec(this: _Pass, invalid: str) -> Plan:
+def _without_spec(this: Pass, invalid: str) -> Plan:
     """Nothing can be created. What runs already goes on, and may finish."""
     status = this.job.status.model_copy(update={"observed_generation": this.job.generation})
     before = find(status, ACCEPTED)
@@ -123,15 +101,15 @@ def _without_spec(this: _Pass, invalid: str) -> Plan:
         status = status.model_copy(update={"phase": JobPhase.INVALID, "message": invalid})
         status = with_condition(status, RUNNING, False, JobPhase.INVALID.value, "", this.now)
         return Plan(status=status, deletes=_ending(this, status), events=events)
-    status, notices = _followed(this, status)
+    status, notices = followed(this, status)
     if finish.is_over(status, this.pods, this.report):
-        return _success(this, status, None, (*events, *notices))
+        return success(this, status, None, (*events, *notices))
     message = f"pods that run go on, none is replaced until the spec is corrected: {invalid}"
-    status = _judged(this, _counted(this, status), invalid).model_copy(update={"message": message})
-    return Plan(status=status, events=(*events, *notices), requeue_after=_CALM_SECONDS)
+    status = judged(this, counted(this, status), invalid).model_copy(update={"message": message})
+    return Plan(status=status, events=(*events, *notices), requeue_after=CALM_SECONDS)
 
 
-def _begun(this: _Pass, spec: TrainingJobSpec) -> TrainingJobStatus:
+def _begun(this: Pass, spec: TrainingJobSpec) -> TrainingJobStatus:
     """The status of an accepted job."""
     news: dict[str, Any] = {"observed_generation": this.job.generation, "replicas": spec.replicas}
     if spec.trainer is not None:
@@ -140,7 +118,7 @@ def _begun(this: _Pass, spec: TrainingJobSpec) -> TrainingJobStatus:
     return with_condition(status, ACCEPTED, True, "SpecValid", "the spec is valid", this.now)
 
 
-def _without_members(this: _Pass, spec: TrainingJobSpec, status: TrainingJobStatus, events: tuple[Event, ...]) -> Plan:
+def _without_members(this: Pass, spec: TrainingJobSpec, status: TrainingJobStatus, events: tuple[Event, ...]) -> Plan:
     """Before the first pods, while the job is suspended, and between the end of all pods and the next ones."""
     status = progress.with_last_words(status, filter(None, (termination_message(pod.message) for pod in this.pods)))
     if spec.suspend and disband.is_lost(status, this.pods):
@@ -148,7 +126,7 @@ def _without_members(this: _Pass, spec: TrainingJobSpec, status: TrainingJobStat
     leftovers = _leftovers(this, status)
     if spec.suspend:
         status, told = suspension.suspended(status, disband.waited_for(leftovers), this.now)
-        pause = _CALM_SECONDS if leftovers else None
+        pause = CALM_SECONDS if leftovers else None
         return Plan(status=status, deletes=_ending(this, status), events=(*events, *told), requeue_after=pause)
     status, told = suspension.resumed(status, this.now)
     obstacle = creation.obstacle(this.job, spec, this.observed)
@@ -174,7 +152,7 @@ def _without_members(this: _Pass, spec: TrainingJobSpec, status: TrainingJobStat
     return _with_members(this, spec, status, (*events, *told, started))
 
 
-def _disbanded(this: _Pass, spec: TrainingJobSpec, status: TrainingJobStatus, events: tuple[Event, ...]) -> Plan:
+def _disbanded(this: Pass, spec: TrainingJobSpec, status: TrainingJobStatus, events: tuple[Event, ...]) -> Plan:
     """All pods end, for a suspension or another number of replicas; what follows is for the next pass."""
     status = disband.disbanded(status)
     waited_for = disband.waited_for(_leftovers(this, status)) or "all pods must save and end first"
@@ -187,7 +165,7 @@ def _disbanded(this: _Pass, spec: TrainingJobSpec, status: TrainingJobStatus, ev
 
 
 def _held_up(
-    this: _Pass, spec: TrainingJobSpec, status: TrainingJobStatus, message: str, events: tuple[Event, ...]
+    this: Pass, spec: TrainingJobSpec, status: TrainingJobStatus, message: str, events: tuple[Event, ...]
 ) -> Plan:
     """No pod may begin yet; `message` says why."""
     current = JobPhase.RESTARTING if status.phase is JobPhase.RESTARTING else JobPhase.PENDING
@@ -195,24 +173,24 @@ def _held_up(
     status = with_condition(status, RUNNING, False, current.value, message, this.now)
     given_up = deadlines.exceeded(spec, status, this.now)
     if given_up is not None:
-        return _failure(this, spec, status, given_up, events)
+        return failure(this, spec, status, given_up, events)
     return Plan(
         status=status,
         deletes=_ending(this, status),
         events=events,
-        requeue_after=_in_time(_CALM_SECONDS, [deadlines.seconds_left(spec, status, this.now)]),
+        requeue_after=in_time(CALM_SECONDS, [deadlines.seconds_left(spec, status, this.now)]),
     )
 
 
-def _with_members(this: _Pass, spec: TrainingJobSpec, status: TrainingJobStatus, events: tuple[Event, ...]) -> Plan:
+def _with_members(this: Pass, spec: TrainingJobSpec, status: TrainingJobStatus, events: tuple[Event, ...]) -> Plan:
     """While pods stand for the replicas."""
     tolerance = spec.fault_tolerance
-    status, notices = _followed(this, status)
+    status, notices = followed(this, status)
     known = status
     status, in_place = new_failures(this.job, status, this.pods, this.report, tolerance.rules)
     if finish.is_over(status, this.pods, this.report):
         status = budget.charged(status, in_place, tolerance, this.now)
-        return _success(this, status, spec, (*events, *notices))
+        return success(this, status, spec, (*events, *notices))
     if spec.suspend:
         return _disbanded(this, spec, status, (*events, *notices))
     if elastic.is_other(spec, status):
@@ -223,9 +201,9 @@ def _with_members(this: _Pass, spec: TrainingJobSpec, status: TrainingJobStatus,
     failures = [*in_place, *gone]
     given_up = budget.judge(this.job, known, failures, tolerance, this.now)
     if given_up is not None:
-        return _failure(this, spec, status, given_up, (*events, *notices))
+        return failure(this, spec, status, given_up, (*events, *notices))
     status, exclusions = exclusion.updated(status, tolerance, this.now)
-    status = _counted(this, repair.repaired(status, failures, tolerance, this.now))
+    status = counted(this, repair.repaired(status, failures, tolerance, this.now))
     status = pod_group.in_group(this.job, spec, status, this.pods)
     obstacle = creation.obstacle(this.job, spec, this.observed)
     lack = _lack(this, spec, status) if not obstacle else None
@@ -233,12 +211,12 @@ def _with_members(this: _Pass, spec: TrainingJobSpec, status: TrainingJobStatus,
         return Plan(status=this.job.status, wants_room=True)
     status, why = gang.told(spec, status, lack, this.observed, this.now)
     status, queue = pod_group.queued(spec, status, this.pods, this.now)
-    status = _judged(this, status, lack.message if lack is not None else obstacle)
+    status = judged(this, status, lack.message if lack is not None else obstacle)
     repairs = repair.events(known, failures, tolerance, this.now)
     events = (*events, *_spec_changed(this), *notices, *repairs, *exclusions, *why, *queue)
     given_up = deadlines.exceeded(spec, status, this.now)
     if given_up is not None:
-        return _failure(this, spec, status, given_up, events)
+        return failure(this, spec, status, given_up, events)
     new_size = elastic.new_size(spec, status, this.pods, this.holders, this.now)
     # Failures of this pass are persisted first: an epoch is raised for one thing at a time.
     if new_size is None and lack is not None and not failures:
@@ -259,27 +237,27 @@ def _with_members(this: _Pass, spec: TrainingJobSpec, status: TrainingJobStatus,
         ),
         creates=_creations(this, spec, status, lack) if not obstacle else (),
         events=(*events, *_transition(this.job.status, status)),
-        requeue_after=_pause(this, spec, status),
+        requeue_after=pause(this, spec, status),
     )
 
 
-def _leftovers(this: _Pass, status: TrainingJobStatus) -> list[Pod]:
+def _leftovers(this: Pass, status: TrainingJobStatus) -> list[Pod]:
     """What has to end before a job without members may begin."""
     return [*disband.leftovers(status, this.pods), *filter(members.is_live, this.holders)]
 
 
-def _ending(this: _Pass, status: TrainingJobStatus) -> tuple[DeletePod | EndPod, ...]:
+def _ending(this: Pass, status: TrainingJobStatus) -> tuple[DeletePod | EndPod, ...]:
     """Of all pods of a job without members."""
     return (*disband.deletes(status, this.pods, this.health), *holding.all_deletes(this.holders, this.health))
 
 
-def _lack(this: _Pass, spec: TrainingJobSpec, status: TrainingJobStatus) -> gang.Lack | None:
+def _lack(this: Pass, spec: TrainingJobSpec, status: TrainingJobStatus) -> gang.Lack | None:
     told = elastic.at_size(spec, len(status.members))
     return gang.lack(this.job, told, status, this.observed, this.pods, this.now)
 
 
 def _creations(
-    this: _Pass, spec: TrainingJobSpec, status: TrainingJobStatus, lack: gang.Lack | None
+    this: Pass, spec: TrainingJobSpec, status: TrainingJobStatus, lack: gang.Lack | None
 ) -> tuple[Create, ...]:
     told = elastic.at_size(spec, len(status.members))
     replicas = creation.due(status, this.pods, this.now) if lack is None else []
@@ -289,15 +267,7 @@ def _creations(
     )
 
 
-def _cleaned_up(
-    this: _Pass, status: TrainingJobStatus, spec: TrainingJobSpec | None, events: tuple[Event, ...]
-) -> Plan:
-    """Of a terminal `status`. Places are given back whatever the job's policy for its pods."""
-    left = finish.clean_up(status, spec, this.pods, this.health, this.now)
-    return replace(left, deletes=(*left.deletes, *holding.all_deletes(this.holders, this.health)), events=events)
-
-
-def _spec_changed(this: _Pass) -> tuple[Event, ...]:
+def _spec_changed(this: Pass) -> tuple[Event, ...]:
     before = this.job.status
     if not before.members or before.observed_generation == this.job.generation:
         return ()
@@ -305,58 +275,7 @@ def _spec_changed(this: _Pass) -> tuple[Event, ...]:
     return (Event("Normal", "SpecChanged", text),)
 
 
-def _followed(this: _Pass, status: TrainingJobStatus) -> tuple[TrainingJobStatus, tuple[Event, ...]]:
-    return progress.follow(status, this.report) if this.report is not None else (status, ())
-
-
-def _success(this: _Pass, status: TrainingJobStatus, spec: TrainingJobSpec | None, events: tuple[Event, ...]) -> Plan:
-    """Without `spec`, when it cannot be read."""
-    tolerance = spec.fault_tolerance if spec is not None else FaultTolerance()
-    total_rounds = spec.trainer.rounds if spec is not None and spec.trainer is not None else None
-    status = finish.succeeded(this.job, status, this.pods, tolerance, total_rounds, this.now)
-    event = Event("Normal", "Succeeded", status.message)
-    return _cleaned_up(this, status, spec, (*events, event))
-
-
-def _failure(
-    this: _Pass, spec: TrainingJobSpec, status: TrainingJobStatus, given_up: GivenUp, events: tuple[Event, ...]
-) -> Plan:
-    status = finish.failed(status, given_up, this.now)
-    event = Event("Warning", given_up.reason, given_up.message)
-    return _cleaned_up(this, status, spec, (*events, event))
-
-
-def _counted(this: _Pass, status: TrainingJobStatus) -> TrainingJobStatus:
-    """With what its pods show now."""
-    ready = sum(pod.ready for pod in members.current_pods(status.members, this.pods))
-    return status.model_copy(update={"ready": ready, "members": members.seen(status.members, this.pods)})
-
-
-def _judged(this: _Pass, status: TrainingJobStatus, obstacle: str) -> TrainingJobStatus:
-    """With its phase, and a sentence on it."""
-    status = status.model_copy(update={"phase": phase.phase_of(status, this.pods, this.report)})
-    message = phase.message_of(status, this.pods, obstacle or this.observed.refused)
-    status = status.model_copy(update={"message": message})
-    status = deadlines.waits(status, not phase.all_run(status, this.pods), this.now)
-    runs = status.phase is JobPhase.RUNNING
-    return with_condition(status, RUNNING, runs, "Training" if runs else status.phase.value, message, this.now)
-
-
 def _transition(before: TrainingJobStatus, after: TrainingJobStatus) -> tuple[Event, ...]:
     if after.phase is JobPhase.RUNNING and before.phase is not JobPhase.RUNNING:
         return (Event("Normal", "Training", after.message),)
     return ()
-
-
-def _pause(this: _Pass, spec: TrainingJobSpec, status: TrainingJobStatus) -> float:
-    """Seconds to the next pass."""
-    busy = status.phase in (JobPhase.STARTING, JobPhase.RESTARTING)
-    doubtful = (this.health.seconds_left(pod) for pod in this.pods if members.is_live(pod))
-    held = (seconds_to_wait(member.index, status.failures, this.now) for member in status.members)
-    deadline = deadlines.seconds_left(spec, status, this.now)
-    return _in_time(_BUSY_SECONDS if busy else _CALM_SECONDS, [*doubtful, *held, deadline])
-
-
-def _in_time(longest: float, left: Iterable[float | None]) -> float:
-    """Seconds to the next pass, which comes in time for whatever is due in `left` seconds."""
-    return min([longest, *(max(1.0, seconds) for seconds in left if seconds)])
