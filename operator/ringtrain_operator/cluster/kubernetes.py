@@ -17,6 +17,7 @@ from ringtrain_operator.cluster import convert, events, pod_groups
 from ringtrain_operator.cluster.agents import Agents
 from ringtrain_operator.cluster.api import ApiError, Json, KubernetesApi
 from ringtrain_operator.cluster.cache import Cache, KnownPod, key_of
+from ringtrain_operator.cluster.claims import Claims
 from ringtrain_operator.cluster.kinds import RESOURCES, Kind, path
 from ringtrain_operator.cluster.nodes import Nodes
 from ringtrain_operator.cluster.protocol import Conflict, Rejected
@@ -39,8 +40,6 @@ _KINDS = {
     "NetworkPolicy": Kind.POLICIES,
 }
 _REFUSALS = frozenset({400, 403, 404, 413, 422})
-_CLAIM_SECONDS = 60.0
-"""A claim of the user's that was there is not asked for again for so long: it is not watched."""
 
 _logger = logging.getLogger(__name__)
 
@@ -67,8 +66,7 @@ class KubernetesCluster:
         self._rooms = Rooms(api, clock, may_read=Kind.NODES in kinds)
         self._looked: set[JobKey] = set()
         """Jobs whose last pass looked for room."""
-        self._claims: dict[str, float] = {}
-        """When those of users were last seen, by path."""
+        self._claims = Claims(api, self._cache, clock)
         self._nodes_of: dict[JobKey, frozenset[str]] = {}
         self._written: dict[str, datetime] = {}
         """When statuses were, by job UID."""
@@ -255,12 +253,12 @@ class KubernetesCluster:
 
     def _forget_all_but(self, keys: Iterable[JobKey], uids: Collection[str]) -> None:
         """Drops what is remembered of jobs that no longer exist."""
-        kept, now = set(keys), self._clock()
+        kept = set(keys)
         self._nodes_of = {key: nodes for key, nodes in self._nodes_of.items() if key in kept}
         self._refusals.forget_all_but(uids)
         self._written = {uid: time for uid, time in self._written.items() if uid in uids}
         self._agents.forget_all_but(kept)
-        self._claims = {claim: at for claim, at in self._claims.items() if now - at < _CLAIM_SECONDS}
+        self._claims.forget_old()
 
     async def _read(self, key: JobKey) -> None:
         """From the store, the job first: what is seen of its pods must not be older than its status."""
@@ -293,17 +291,8 @@ class KubernetesCluster:
         return raw is None or "deletionTimestamp" in raw["metadata"]
 
     async def _claim_exists(self, job: Job) -> bool:
-        claim, own = _claim_of(job), claim_name(job.key.name)
-        if claim is None:
-            return False
-        if claim == own:
-            return self._cache.has(job, Kind.CLAIMS, own)
-        wanted = path(Kind.CLAIMS, job.key.namespace, claim)
-        if self._clock() - self._claims.get(wanted, float("-inf")) > _CLAIM_SECONDS:
-            if await self._api.get(wanted) is None:
-                return False
-            self._claims[wanted] = self._clock()
-        return True
+        claim = _claim_of(job)
+        return claim is not None and await self._claims.has(job, claim)
 
     async def _create(self, job: Job, manifest: Mapping[str, Any]) -> None:
         kind, name = _KINDS[manifest["kind"]], manifest["metadata"]["name"]
