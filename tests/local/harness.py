@@ -33,6 +33,8 @@ spec:
     volume: {{claimTemplate: {{storage: 1Gi}}}}
   faultTolerance:
     maxRestarts: 3
+    # Error feedback is a rank's own: without it a job would go on, but not with the same bits.
+    recovery: Exact
     timeouts: {{training: {training_timeout}}}
 """
 TEXT = "".join(

@@ -31,6 +31,7 @@ def test_a_job_trains_smaller_and_grows_again(tmp_path: Path) -> None:
     (tmp_path / "text").mkdir()
     (tmp_path / "text" / "bottles.txt").write_text(TEXT)
     spec = yaml.safe_load(JOB.format(name=KEY.name, rounds=ROUNDS, inter="gloo", training_timeout=60))["spec"]
+    spec["faultTolerance"]["recovery"] = "Live"
     spec |= ANY_IMAGE | {"elastic": {"minReplicas": 2, "waitSeconds": 1, "growAfterSeconds": 2}}
     events: list[Event] = []
     with RunDirectory.open(tmp_path / KEY.name, KEY) as directory:

@@ -76,12 +76,10 @@ def make(tmp_path: Path) -> Iterator[Make]:
         job.close()
 
 
-@pytest.mark.parametrize(("recovery", "sources"), [("Exact", {5, 10}), ("Live", {5, 6, 10})])
-def test_a_killed_rank_of_any_stage_changes_no_bit(
-    make: Make, trained: Trained, recovery: Recovery, sources: set[int]
-) -> None:
+@pytest.mark.parametrize("recovery", ["Exact", "Live"])
+def test_a_killed_rank_of_any_stage_changes_no_bit(make: Make, trained: Trained, recovery: Recovery) -> None:
     """In one run: the first stage is lost, then the last one, each time with its whole pipeline's machine. The other
-    machine's pipeline has all stages."""
+    machine's pipeline has all stages, and no rank has anything of its own that the bits need."""
     job = make(recovery=recovery, faults="kill:rank=0,round=7;kill:rank=3,round=11,epoch=1")
     job.start_all()
     assert job.wait(0) == 137
@@ -91,7 +89,7 @@ def test_a_killed_rank_of_any_stage_changes_no_bit(
     job.finish()
     assert len(job.starts) == 3
     # A rank may be killed before the last checkpoint is committed, and before both others have finished its last round.
-    assert set(job.starts) <= {"the seed", *(f"round-{round:08d}" for round in sources)}
+    assert set(job.starts) <= {"the seed", *(f"round-{round:08d}" for round in (5, 6, 10))}
     assert job.digest == trained.digest
     assert job.losses == trained.losses
 
