@@ -2,7 +2,7 @@
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -104,7 +104,7 @@ class Failure(ContractModel):
 class Incident(ContractModel):
     """The failures that count as one restart: those of one generation, one of each rank."""
 
-    generation: str
+    generation: str = ""
     """EPOCH.ATTEMPT of the generation; empty before the first."""
     failed: tuple[str, ...] = ()
     """Who failed in it: `rank 3`, or `replica 1` where the rank is not known."""
@@ -228,3 +228,16 @@ class TrainingJobStatus(ContractModel):
     """Since when it waits for all its pods to run."""
     completion_time: datetime | None = None
     """When the job succeeded or failed."""
+
+
+def as_stored(status: TrainingJobStatus) -> dict[str, Any]:
+    """JSON for the API server, without empty texts, as Kubernetes' own types leave them out: servers built by newer Go
+    than their own take an empty text for null, and refuse it. So no text that may be empty can be a required one."""
+    stored: dict[str, Any] = _without_empty_texts(status.model_dump(mode="json", by_alias=True, exclude_none=True))
+    return stored
+
+
+def _without_empty_texts(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _without_empty_texts(inner) for name, inner in value.items() if inner != ""}
+    return [_without_empty_texts(entry) for entry in value] if isinstance(value, list) else value

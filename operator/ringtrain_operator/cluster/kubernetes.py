@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from ringtrain.contract.report import JobReport
 from ringtrain_operator.api.spec import GROUP, KIND, VERSION, CheckpointSpec
-from ringtrain_operator.api.status import TERMINAL, TrainingJobStatus
+from ringtrain_operator.api.status import TERMINAL, TrainingJobStatus, as_stored
 from ringtrain_operator.cluster import convert, events, pod_groups
 from ringtrain_operator.cluster.agents import Agents
 from ringtrain_operator.cluster.api import ApiError, Json, KubernetesApi
@@ -129,7 +129,7 @@ class KubernetesCluster:
                 "resourceVersion": job.resource_version,
             },
             "spec": job.spec,
-            "status": _without_empty_texts(status.model_dump(mode="json", by_alias=True, exclude_none=True)),
+            "status": as_stored(status),
         }
         try:
             stored = await self._api.request("PUT", f"{_job_path(job.key)}/status", body=body)
@@ -316,14 +316,6 @@ class KubernetesCluster:
                 f"{manifest['kind']} {name} exists already and is not this job's: delete it, or rename the job"
             )
         self._cache.put(kind, existing, self._clock())
-
-
-def _without_empty_texts(value: Any) -> Any:
-    """As Kubernetes' own types leave them out. API servers built by newer Go than their own take an empty text for
-    null, and refuse it."""
-    if isinstance(value, dict):
-        return {name: _without_empty_texts(inner) for name, inner in value.items() if inner != ""}
-    return [_without_empty_texts(entry) for entry in value] if isinstance(value, list) else value
 
 
 def _is_left(kind: Kind, raw: Json, job: Job) -> bool:

@@ -1,5 +1,6 @@
 """The way to a hostile world: it shows things late, refuses requests and kills its operator."""
 
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -8,7 +9,7 @@ from typing import Literal
 
 from operator_.plan.hostile_world import World
 from ringtrain.contract.environment import ReplicaEnvironment
-from ringtrain_operator.api.status import TrainingJobStatus
+from ringtrain_operator.api.status import TrainingJobStatus, as_stored
 from ringtrain_operator.cluster.protocol import Conflict
 from ringtrain_operator.plan.names import LABEL_EPOCH, LABEL_HOLDING, LABEL_REPLICA
 from ringtrain_operator.plan.observed import Job, JobKey, Observed, Pod, PodPhase
@@ -68,7 +69,7 @@ class HostileCluster:
         late = self._call()
         if job.resource_version != str(self._world.version):
             raise Conflict(str(job.key))
-        self._world.stored(TrainingJobStatus.model_validate_json(status.to_json()))
+        self._world.stored(TrainingJobStatus.model_validate_json(json.dumps(as_stored(status))))
         self._fail(late)
 
     async def delete_pod(self, job: Job, delete: DeletePod) -> None:
