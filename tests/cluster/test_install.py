@@ -9,7 +9,8 @@ from support.trial import NANO
 
 pytestmark = pytest.mark.cluster
 
-ROUNDS = 60
+ROUNDS = 800
+"""Many times what is trained between two looks of Prometheus, a second apart."""
 
 
 def test_operator_is_ready_and_jobs_can_be_listed(operator: Kube, kube: Kube) -> None:
