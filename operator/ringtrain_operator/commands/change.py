@@ -1,5 +1,6 @@
 """`ringtrain submit`, `suspend`, `resume`, `restart` and `delete`: what makes, changes and ends jobs."""
 
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -50,6 +51,21 @@ def submit(
     with_jobs(namespace or own, context, work)
 
 
+def _each(
+    names: Sequence[str],
+    change: Callable[[TrainingJobs, str], Awaitable[TrainingJob]],
+    what_happened: str,
+    output: Format,
+    namespace: str | None,
+    context: str | None,
+) -> None:
+    async def work(jobs: TrainingJobs) -> None:
+        for name in names:
+            _tell(await change(jobs, name), what_happened, output)
+
+    with_jobs(namespace, context, work)
+
+
 def _tell(job: TrainingJob, what_happened: str, output: Format) -> None:
     """In JSON the job as it is now, or was last; of several jobs a document each."""
     if output is Format.JSON:
@@ -84,12 +100,7 @@ def suspend(
     context: ContextOption = None,
 ) -> None:
     """Free what jobs hold: their ranks save a checkpoint, and their pods end."""
-
-    async def work(client: TrainingJobs) -> None:
-        for name in jobs:
-            _tell(await client.suspend(name), "is being suspended", output)
-
-    with_jobs(namespace, context, work)
+    _each(jobs, TrainingJobs.suspend, "is being suspended", output, namespace, context)
 
 
 def resume(
@@ -99,12 +110,7 @@ def resume(
     context: ContextOption = None,
 ) -> None:
     """Let suspended jobs go on from their newest checkpoint."""
-
-    async def work(client: TrainingJobs) -> None:
-        for name in jobs:
-            _tell(await client.resume(name), "resumed", output)
-
-    with_jobs(namespace, context, work)
+    _each(jobs, TrainingJobs.resume, "resumed", output, namespace, context)
 
 
 def restart(
@@ -141,9 +147,4 @@ def delete(
     The volume claim that a job made stays with its checkpoints, and a job of its name goes on from them, unless
     `whenDeleted: Delete` says otherwise.
     """
-
-    async def work(client: TrainingJobs) -> None:
-        for name in jobs:
-            _tell(await client.delete(name), "deleted", output)
-
-    with_jobs(namespace, context, work)
+    _each(jobs, TrainingJobs.delete, "deleted", output, namespace, context)
